@@ -1,0 +1,1 @@
+"""What exists in the cloud, on the local machine and in the cluster."""

@@ -1,0 +1,31 @@
+"""Names that several parts agree on: namespaces, queues, priority classes, label keys.
+
+Owns spelling only; what the things are is decided where they are made.
+"""
+
+from typing import Final
+
+PROJECT: Final = "crossvendor"
+"""Pulumi project, configuration namespace, and prefix of everything the local environment makes."""
+
+LABEL_PREFIX: Final = "crossvendor.dev"
+LABEL_VENDOR: Final = f"{LABEL_PREFIX}/vendor"
+"""On nodes and pods: a `Vendor`, or `none` on nodes without accelerator."""
+LABEL_POOL: Final = f"{LABEL_PREFIX}/pool"
+"""On nodes: the node pool's name in the stack file."""
+LABEL_ROLE: Final = f"{LABEL_PREFIX}/role"
+"""On job pods: `launcher` or `worker`."""
+
+NAMESPACE_TRAINING: Final = "crossvendor-training"
+NAMESPACE_VOLCANO: Final = "volcano-system"
+NAMESPACE_GPU: Final = "crossvendor-gpu"
+"""Device plugins; Pod Security `privileged`."""
+
+QUEUE_TRAINING: Final = "training"
+SERVICE_ACCOUNT_TRAINING: Final = "training"
+PRIORITY_TRAINING: Final = "crossvendor-training"
+
+SSH_PORT: Final = 2222
+"""Workers' non-root sshd."""
+
+MAX_DNS_LABEL: Final = 63  # RFC 1123

