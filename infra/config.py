@@ -89,8 +89,10 @@ class NodePool(_Part):
 class LocalConfig(_Part):
     """The local environment: where it lives on this machine."""
 
-    name: DnsLabel = "crossvendor"
-    """Prefix of its namespaces, interfaces, cgroups and folders; two names can run side by side."""
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,10}$")] = PROJECT
+    """Prefix of its namespaces, interfaces, cgroups and folders; two names can run side by side.
+
+    At most 11 characters: an interface name has 15, and `-` and a node's number follow."""
     node_cidr: ipaddress.IPv4Network = ipaddress.IPv4Network("10.200.0.0/24")
     """The bridge; .1 is this machine, .2 the control plane, .10 and up the nodes."""
     pod_cidr: ipaddress.IPv4Network = ipaddress.IPv4Network("10.244.0.0/16")

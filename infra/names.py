@@ -17,6 +17,9 @@ LABEL_POOL: Final = f"{LABEL_PREFIX}/pool"
 LABEL_ROLE: Final = f"{LABEL_PREFIX}/role"
 """On job pods: `launcher` or `worker`."""
 
+ANNOTATION_LINK_MBITS: Final = f"{LABEL_PREFIX}/link-mbits"
+"""On nodes: bandwidth that the link is limited to, in Mbit/s; absent when it is not."""
+
 NAMESPACE_TRAINING: Final = "crossvendor-training"
 NAMESPACE_VOLCANO: Final = "volcano-system"
 NAMESPACE_GPU: Final = "crossvendor-gpu"
