@@ -88,8 +88,8 @@ def start(layout: Layout, toolchain: Toolchain) -> None:
         for key, value in values.items()
     ]
     binaries = {
-        f"--{component}-binary": toolchain[component]
-        for component in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+        "--etcd-binary": toolchain["server"],  # as etcd's main package is called
+        **{f"--{c}-binary": toolchain[c] for c in arguments if c.startswith("kube-")},
     }
     environment = {
         "KWOK_WORKDIR": str(layout.state / "kwok"),

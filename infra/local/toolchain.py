@@ -28,7 +28,7 @@ class ToolSet:
 
     name: str
     binaries: dict[str, str]
-    """Name of the binary -> package."""
+    """Name of the binary, which is the last element of its package's path -> package."""
     linker_flags: str = ""
     module_files: dict[str, str] | None = None
     """Files of the module that are kept beside the binaries: name -> `module:path`."""
@@ -59,20 +59,22 @@ def _kubernetes_version_flags() -> str:
     )
 
 
-# The longest first: with two builds at a time the others fill its gaps.
+# Tools of one Kubernetes version share a module, so that its client libraries are compiled once;
+# Volcano needs another version's.
 TOOL_SETS: Final = (
     ToolSet(
-        name="kubernetes",
+        name="cluster",
         binaries={
-            command: f"k8s.io/kubernetes/cmd/{command}"
-            for command in (
-                "kube-apiserver",
-                "kube-controller-manager",
-                "kube-proxy",
-                "kube-scheduler",
-                "kubectl",
-                "kubelet",
-            )
+            "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+            "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+            "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
+            "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+            "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+            "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+            "kwokctl": "sigs.k8s.io/kwok/cmd/kwokctl",
+            "helm": "helm.sh/helm/v3/cmd/helm",
+            "coredns": "./coredns",
+            "server": "go.etcd.io/etcd/server/v3",
         },
         linker_flags=_kubernetes_version_flags(),
     ),
@@ -88,10 +90,6 @@ TOOL_SETS: Final = (
             "webhook-manager-files": "volcano.sh/volcano:installer/dockerfile/webhook-manager",
         },
     ),
-    ToolSet(name="kwok", binaries={"kwokctl": "sigs.k8s.io/kwok/cmd/kwokctl"}),
-    ToolSet(name="helm", binaries={"helm": "helm.sh/helm/v3/cmd/helm"}),
-    ToolSet(name="coredns", binaries={"coredns": "."}),
-    ToolSet(name="etcd", binaries={"etcd": "go.etcd.io/etcd/server/v3"}),
 )
 
 
@@ -169,14 +167,8 @@ def _build_set(cache: Path, tool_set: ToolSet, go: Path, progress: Progress) -> 
         _finished_at_once(_built(cache, tool_set)) as folder,
     ):
         flags = ["-trimpath", f"-ldflags=-s -w {tool_set.linker_flags}".rstrip()]
-        packages = tool_set.binaries
-        if len(packages) == 1:
-            [(name, package)] = packages.items()
-            output, arguments = folder / name, [package]
-        else:  # several binaries are named by their packages' last elements
-            output, arguments = folder, list(packages.values())
         run(
-            [go, "build", *flags, "-o", f"{output}{'/' if output == folder else ''}", *arguments],
+            [go, "build", *flags, "-o", f"{folder}/", *tool_set.binaries.values()],
             environment=environment,
             folder=tool_set.folder,
             timeout=_BUILD_TIMEOUT,
