@@ -5,7 +5,6 @@ Files with process numbers lie after a `kill -9` or a restart; the mark cannot.
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,9 @@ from infra.local.machine import LocalError
 
 MARK: Final = "CROSSVENDOR_ENVIRONMENT"
 """Environment variable that every process of an environment carries, with its name."""
+
+_started: Final[set[int]] = set()
+"""Children of this very process, which only it can collect."""
 
 
 def start(
@@ -35,17 +37,23 @@ def start(
     if namespace is not None:
         words = ["nsenter", f"--net=/run/netns/{namespace}", *words]
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
-        process = subprocess.Popen(
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        pid = os.posix_spawnp(
+            words[0],
             words,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            cwd="/",
-            env={"PATH": os.environ["PATH"], "HOME": "/root", **(environment or {}), MARK: mark},
+            {"PATH": os.environ["PATH"], "HOME": "/root", **(environment or {}), MARK: mark},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, output, 1),
+                (os.POSIX_SPAWN_DUP2, output, 2),
+            ],
+            setsid=True,
         )
-    return process.pid
+    finally:
+        os.close(output)
+    _started.add(pid)
+    return pid
 
 
 def marked(mark: str) -> list[int]:
@@ -70,23 +78,21 @@ def is_alive(pid: int, mark: str) -> bool:
 def end_all(find: Callable[[], Iterable[int]], *, deadline: float = 30) -> None:
     """Kill what `find` finds until it finds nothing: children may be born while we look."""
     end = time.monotonic() + deadline
+    killed: set[int] = set()
     while pids := list(find()):
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        _reap()
+        killed.update(pids)
         if time.monotonic() > end:
             numbers = ", ".join(str(pid) for pid in pids)
             msg = f"processes {numbers} do not end after SIGKILL; look at them with ps, or restart."
             raise LocalError(msg)
         time.sleep(0.05)
-
-
-def _reap() -> None:
-    """Collect our own children that ended, which otherwise stay in the table as zombies."""
-    with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+    for pid in killed & _started:  # our own children stay in the table until they are collected
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+        _started.discard(pid)
 
 
 def wait_until(
