@@ -50,8 +50,12 @@ def test_what_does_not_become_ready_is_named_with_a_hint() -> None:
 
 
 def test_a_process_that_ignores_sigterm_is_ended_all_the_same(mark: str, tmp_path: Path) -> None:
-    ignore = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
-    pid = processes.start(["python3", "-c", ignore], mark=mark, log=tmp_path / "log")
+    log = tmp_path / "log"
+    ignoring = "trap '' TERM; echo ready; while :; do sleep 1; done"
+    pid = processes.start(["sh", "-c", ignoring], mark=mark, log=log)
+    processes.wait_until("trap", lambda: log.read_text() == "ready\n", seconds=5, hint="-")
     os.kill(pid, signal.SIGTERM)
+    time.sleep(0.1)
+    assert processes.is_alive(pid, mark)
     processes.end_all(lambda: processes.marked(mark))
     assert not Path(f"/proc/{pid}").exists()
