@@ -82,11 +82,24 @@ def start(layout: Layout, toolchain: Toolchain) -> None:
         },
         "kube-scheduler": {"leader-elect": "false"},
     }
-    flags = [
-        f"--extra-args={component}={key}={value}"
-        for component, values in arguments.items()
-        for key, value in values.items()
-    ]
+    # A file and not `--extra-args`: with several of those for one component kwokctl 0.8.0 panics.
+    configuration = layout.state / "kwokctl.yaml"
+    configuration.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+                "kind": "KwokctlConfiguration",
+                "componentsPatches": [
+                    {
+                        "name": component,
+                        "extraArgs": [{"key": k, "value": v} for k, v in values.items()],
+                    }
+                    for component, values in arguments.items()
+                ],
+            }
+        ),
+        encoding="utf-8",
+    )
     binaries = {
         "--etcd-binary": toolchain["server"],  # as etcd's main package is called
         **{f"--{c}-binary": toolchain[c] for c in arguments if c.startswith("kube-")},
@@ -102,7 +115,7 @@ def start(layout: Layout, toolchain: Toolchain) -> None:
          "--disable", "kwok-controller", "--kwok-controller-binary", shutil.which("true") or "",
          *(word for item in binaries.items() for word in item),
          "--kube-apiserver-port", str(network.API_PORT), "--heartbeat-factor", "1",
-         "--kubeconfig", layout.state / "kwok.kubeconfig", "--wait", "60s", *flags],
+         "--kubeconfig", layout.state / "kwok.kubeconfig", "--wait", "60s", "--config", configuration],
         environment=environment,
         folder=layout.state,
     )  # fmt: skip

@@ -151,6 +151,6 @@ def run(
         if "No space left on device" in done.stderr + done.stdout:
             msg = f"the disk is full ({' '.join(words[:2])}); free some space and run it again."
             raise LocalError(msg)
-        msg = f"{' '.join(words)} failed with exit status {done.returncode}: {said}"
+        msg = f"{' '.join(words[:8])} failed with exit status {done.returncode}: {said}"
         raise LocalError(msg)
     return done.stdout
