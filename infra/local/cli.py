@@ -26,9 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand; 0 when it did what it says, 2 with one sentence when it could not."""
     options = _parser().parse_args(arguments)
     try:
-        stack = StackConfig.from_file(
-            _CHECKOUT / f"Pulumi.{options.stack}.yaml", sizes=dict(options.size)
-        )
+        stack = StackConfig.from_file(_stack_file(options.stack), sizes=dict(options.size))
         if stack.environment != "local":
             msg = (
                 f"stack {options.stack} is not local but {stack.environment}; "
@@ -50,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m infra.local", description=__doc__)
-    parser.add_argument("--stack", default="local", help="stack file to read (default: local)")
+    parser.add_argument(
+        "--stack", default="local", help="stack, or path of a stack file (default: local)"
+    )
     parser.add_argument(
         "--size",
         action="append",
@@ -70,6 +70,10 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(function.__name__[1:], help=text, description=text)
         command.set_defaults(run=function)
     return parser
+
+
+def _stack_file(stack: str) -> Path:
+    return Path(stack) if stack.endswith(".yaml") else _CHECKOUT / f"Pulumi.{stack}.yaml"
 
 
 def _size(text: str) -> tuple[str, int]:
