@@ -115,7 +115,8 @@ def start(layout: Layout, toolchain: Toolchain) -> None:
          "--disable", "kwok-controller", "--kwok-controller-binary", shutil.which("true") or "",
          *(word for item in binaries.items() for word in item),
          "--kube-apiserver-port", str(network.API_PORT), "--heartbeat-factor", "1",
-         "--kubeconfig", layout.state / "kwok.kubeconfig", "--wait", "60s", "--config", configuration],
+         "--kubeconfig", layout.state / "kwok.kubeconfig", "--wait", "60s",
+         "--config", configuration],
         environment=environment,
         folder=layout.state,
     )  # fmt: skip

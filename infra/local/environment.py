@@ -50,11 +50,11 @@ def up(stack: StackConfig, *, cache: Path, progress: Progress) -> Environment:
     machine.require_space(cache, machine.MIN_FREE_BYTES if is_cold else machine.MIN_FREE_BYTES_WARM)
     with _lock(layout.name):
         _require_owner(layout)
-        network.require_free_ranges(layout)
         missing = machine.missing_packages()
         if missing:
             with progress.step(f"packages: {' '.join(missing)}"):
                 machine.install(missing)
+        network.require_free_ranges(layout)
         tools, store = _build(cache, progress)
         fingerprint = _fingerprint(stack, tools, store)
         if _is_running(layout, fingerprint):

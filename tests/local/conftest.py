@@ -22,7 +22,7 @@ def local(
     stack: Path, *words: str, sizes: Sequence[str] = (), **options: object
 ) -> subprocess.CompletedProcess[str]:
     """Run it and return what it said."""
-    return subprocess.run(
+    done: subprocess.CompletedProcess[str] = subprocess.run(
         command(stack, *words, sizes=sizes),
         cwd=CHECKOUT,
         capture_output=True,
@@ -31,6 +31,7 @@ def local(
         check=False,
         **options,  # type: ignore[call-overload]
     )
+    return done
 
 
 def values() -> dict[str, object]:
