@@ -12,7 +12,6 @@ from typing import Final
 
 from infra.local.machine import LocalError
 
-_ROOT: Final = Path("/sys/fs/cgroup")
 _PERIOD_US: Final = 100_000
 _CONTROLLERS: Final = ("cpu", "cpuset", "memory", "pids", "io")
 
@@ -72,11 +71,11 @@ def _groups(environment: str) -> Iterator[Path]:
 
 
 def _hierarchies() -> list[Path]:
-    """Mount points that groups are made in: the one of version 2, or all of version 1."""
-    if _is_unified(_ROOT):
-        return [_ROOT]
+    """Mount points of all hierarchies: one of version 2, all of version 1, or both kinds."""
     mounts = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
-    return [Path(fields[1]) for fields in map(str.split, mounts) if fields[2] == "cgroup"]
+    return [
+        Path(fields[1]) for fields in map(str.split, mounts) if fields[2] in ("cgroup", "cgroup2")
+    ]
 
 
 def _is_unified(hierarchy: Path) -> bool:

@@ -93,6 +93,8 @@ def end_all(find: Callable[[], Iterable[int]], *, deadline: float = 30) -> None:
         with suppress(ChildProcessError):
             os.waitpid(pid, 0)
         _started.discard(pid)
+    while any(Path(f"/proc/{pid}").exists() for pid in killed) and time.monotonic() < end:
+        time.sleep(0.05)  # the others are init's to collect
 
 
 def wait_until(
