@@ -217,6 +217,9 @@ def _kubelet_config(
         "failSwapOn": False,
         "failCgroupV1": False,
         "oomScoreAdj": 0,
+        # A pod may not have a larger share than its parent group: where the node is limited, the
+        # node's limit is the one that counts.
+        "cpuCFSQuota": node.pool.cpu_limit is None,
         "featureGates": {"KubeletInUserNamespace": True},
         "localStorageCapacityIsolation": False,
         "evictionHard": {"nodefs.available": "1%"},
