@@ -17,6 +17,9 @@ LABEL_POOL: Final = f"{LABEL_PREFIX}/pool"
 LABEL_ROLE: Final = f"{LABEL_PREFIX}/role"
 """On job pods: `launcher` or `worker`."""
 
+LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+"""On what `python -m infra.render apply` made; its value is PROJECT."""
+
 NAMESPACE_TRAINING: Final = "crossvendor-training"
 NAMESPACE_VOLCANO: Final = "volcano-system"
 NAMESPACE_GPU: Final = "crossvendor-gpu"
