@@ -50,6 +50,9 @@ def apply(todo: Sequence[Step], tools: Tools, *, say: Callable[[str], None]) -> 
 
     `say` gets a line per part. Raises RenderError.
     """
+    for step in todo:
+        if isinstance(step, Release):
+            chart_arguments(step)  # a missing chart is told before anything changes
     before = _read_inventory(tools)
     after = [made for step in todo for made in _made(step)]
     gone = [made for made in before if made not in after]

@@ -87,8 +87,8 @@ def manifests(todo: Sequence[Step], expand: Callable[[Release], str]) -> str:
             case Manifest():
                 texts.append(to_yaml(step.body))
             case Release():
-                source = f"{step.repository} {step.version}" if step.repository else "a folder"
-                title = f"# Helm release {step.name}: {step.chart} of {source}\n"
+                source = f" {step.version} of {step.repository}" if step.repository else ""
+                title = f"# Helm release {step.name}: {step.chart}{source}\n"
                 texts.append(title + expand(step).strip().removeprefix("---\n") + "\n")
     return "---\n" + "---\n".join(texts)
 
@@ -110,9 +110,9 @@ def _sorted_below(value: object) -> object:
 
 
 def _sorted(value: object) -> object:
-    """Pulumi's wire format has no order of keys, so `name` first and then the alphabet."""
+    """Pulumi's wire format has no order of keys: names come first, the rest by the alphabet."""
     if isinstance(value, dict):
-        keys = sorted(value, key=lambda key: (key != "name", key))
+        keys = sorted(value, key=lambda key: (key != "name", key != "namespace", key))
         return {key: _sorted(value[key]) for key in keys}
     if isinstance(value, list):
         return [_sorted(item) for item in value]

@@ -6,6 +6,7 @@ Nothing is looked up or made: a program that asks a provider for something is re
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -73,7 +74,7 @@ class _Monitor(mocks.MockMonitor):
             depends_on=frozenset([*request.dependencies, request.parent]),
         )
         if resource.type != "pulumi:pulumi:Stack":
-            self.registered.append(resource)  # in threads, but append is atomic
+            self.registered.append(resource)
         return response
 
 
@@ -93,7 +94,7 @@ def _record(program: Callable[[], object], stack: str, config: Mapping[str, str]
     settings.reset_options()
     pulumi.runtime.set_all_config({f"{PROJECT}:{key}": text for key, text in config.items()})
     monitor = _Monitor()
-    # Registration happens in threads, so the order in which the program wrote is noted apart.
+    # Registration waits for inputs, so the order in which the program wrote is noted apart.
     written: list[tuple[str, str]] = []
 
     def run() -> None:
@@ -123,6 +124,10 @@ def _run_in_own_loop(main: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any
     """Runs `main`; what is left over after an error ends quietly with the loop."""
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda _loop, _context: None)
+    # The mock monitor gives every thread that it runs in an event loop and closes none.
+    thread_loop = asyncio.new_event_loop()
+    executor = ThreadPoolExecutor(1, initializer=asyncio.set_event_loop, initargs=(thread_loop,))
+    loop.set_default_executor(executor)
     asyncio.set_event_loop(loop)
     try:
         return loop.run_until_complete(main)
@@ -131,8 +136,9 @@ def _run_in_own_loop(main: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any
         for task in tasks:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_default_executor())
+        executor.shutdown()
         asyncio.set_event_loop(None)
+        thread_loop.close()
         loop.close()
 
 
