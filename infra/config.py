@@ -43,7 +43,7 @@ class NodePool(_Part):
     min_size: Count = Field(default=0, ge=0, le=50)
     max_size: Count = Field(default=4, ge=1, le=50)
     """Also bounds the quota of the training namespace."""
-    cpu_limit: float | None = Field(default=None, strict=True, gt=0, le=256)
+    cpu_limit: float | None = Field(default=None, strict=True, gt=0, le=256, allow_inf_nan=False)
     """Cores that one local node may use; None for all. Stands for unequal GPUs."""
     link_mbits: Count | Literal["baseline", "unlimited"] = "baseline"
     """Bandwidth of one local node's link in Mbit/s; `baseline` is the instance type's."""
@@ -327,7 +327,7 @@ def _one_line(text: str) -> str:
 
 
 def _sentence(file: str, error: ValidationError) -> str:
-    """The first problem as where, what, allowed; the number of others at the end."""
+    """The first problem as where, what, allowed; the number of all at the end."""
     problems = error.errors(include_url=False)
     first = problems[0]
     path = _one_line(".".join(str(part) for part in first["loc"]))
@@ -342,8 +342,8 @@ def _sentence(file: str, error: ValidationError) -> str:
         case _:
             message = first["msg"][0].lower() + first["msg"][1:]
             what = f"{message}, got {_one_line(repr(first['input']))}"
-    others = f" ({len(problems) - 1} more problems)" if len(problems) > 1 else ""
-    return f"{where}: {what}.{others}"
+    others = f" (the first of {len(problems)} problems)" if len(problems) > 1 else ""
+    return f"{where}: {what}{others}."
 
 
 def _valid_keys(path: tuple[int | str, ...]) -> str:
