@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pulumi
-from pulumi.runtime import mocks, rpc, settings
+from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
+from pulumi.runtime import mocks, settings
 from pulumi.runtime.stack import Stack, run_pulumi_func
 
 from infra.names import PROJECT
@@ -69,7 +70,8 @@ class _Monitor(mocks.MockMonitor):
             type=request.type,
             name=request.name,
             urn=response.urn,
-            inputs=_whole_numbers(rpc.deserialize_properties(request.object)),
+            # Pulumi's own reading of the message drops every None, and a chart's default with it.
+            inputs=_whole_numbers(MessageToDict(request.object)),
             provider=request.provider,
             depends_on=frozenset([*request.dependencies, request.parent]),
         )

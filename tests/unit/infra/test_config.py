@@ -243,7 +243,9 @@ def test_the_error_is_one_that_the_engine_prints_without_a_traceback() -> None:
 
 @pytest.mark.parametrize("vendor", Vendor)
 def test_a_vendors_gpus_are_those_of_its_pools_at_their_largest(vendor: Vendor) -> None:
-    config = a_stack(node_pools={"s": NodePool(**PLAIN), "g": a_gpu_pool(vendor, max_size=3)})
+    config = a_stack(
+        node_pools={"s": NodePool(instance_type="m6i.large"), "g": a_gpu_pool(vendor, max_size=3)}
+    )
     assert config.vendors == (vendor,)
     assert {v: config.max_gpus(v) for v in Vendor} == {v: 3 if v is vendor else 0 for v in Vendor}
 
