@@ -20,6 +20,9 @@ LABEL_ROLE: Final = f"{LABEL_PREFIX}/role"
 ANNOTATION_LINK_MBITS: Final = f"{LABEL_PREFIX}/link-mbits"
 """On nodes: bandwidth that the link is limited to, in Mbit/s; absent when it is not."""
 
+LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+"""On what `python -m infra.render apply` made; its value is PROJECT."""
+
 NAMESPACE_TRAINING: Final = "crossvendor-training"
 NAMESPACE_VOLCANO: Final = "volcano-system"
 NAMESPACE_GPU: Final = "crossvendor-gpu"

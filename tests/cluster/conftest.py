@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import pytest
 import testinfra
+from workloads.jobs import allreduce
+from workloads.kubectl import Kubectl
 
 from infra.accelerators import ACCELERATORS, Vendor
-from infra.names import LABEL_VENDOR, NAMESPACE_TRAINING
-from workloads.jobs import Check, allreduce
-from workloads.kubectl import Kubectl, KubectlError
+from infra.names import NAMESPACE_TRAINING
 
 CHECKOUT: Final = Path(__file__).parents[2]
 JOB_LABEL: Final = "volcano.sh/job-name"

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from workloads.kubectl import Kubectl, KubectlError
 
 from infra.accelerators import ACCELERATORS, Vendor
 from infra.names import NAMESPACE_TRAINING
 from tests.cluster.conftest import CHECKOUT
-from workloads.kubectl import Kubectl, KubectlError
 
 pytestmark = pytest.mark.cluster
 
