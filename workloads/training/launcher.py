@@ -169,8 +169,10 @@ class Statements:
             return f"the summary counts {num_cases} cases, so nothing was checked."
         if num_cases != self.num_cases:
             return f"the summary counts {num_cases} cases, but {self.num_cases} were printed."
-        if self.num_wrong or summary.get("num_wrong") != 0 or summary.get("passed") is not True:
-            return f"{self.num_wrong} of {num_cases} cases are wrong."
+        if self.num_wrong:
+            return f"{self.num_wrong} of {num_cases} cases are wrong; see their lines above."
+        if summary.get("num_wrong") != 0 or summary.get("passed") is not True:
+            return "the summary says that the carrier did not pass; see its line above."
         expected = [pod_name(host) for host in hosts]
         if sorted(self.pods) != sorted(expected):
             said = ", ".join(sorted(self.pods)) or "no pod"
