@@ -297,22 +297,20 @@ def read_hosts(folder: Path, tasks: Sequence[str]) -> list[str]:
 def wait_for(hosts: Sequence[str], port: int, seconds: float) -> None:
     """Returns when every host resolves and its sshd answers; names those that do not in time."""
     deadline = time.monotonic() + seconds
-    waiting = {host: "was not tried" for host in hosts}
+    while waiting := silent(hosts, port):
+        if time.monotonic() >= deadline:
+            missing = ", ".join(f"{host} ({problem})" for host, problem in waiting.items())
+            msg = f"no sshd on port {port} within {seconds:g} s at {missing}; see those pods."
+            raise LauncherError("workers", msg)
+        hosts = list(waiting)
+        time.sleep(POLL_SECONDS)
+
+
+def silent(hosts: Sequence[str], port: int) -> dict[str, str]:
+    """Hosts whose sshd does not answer now, each with the reason."""
     with ThreadPoolExecutor(max_workers=min(len(hosts), MAX_PROBES)) as pool:
-        while True:
-            problems = pool.map(lambda host: probe(host, port), waiting)
-            waiting = {
-                host: problem
-                for host, problem in zip(waiting, problems, strict=True)
-                if problem is not None
-            }
-            if not waiting:
-                return
-            if time.monotonic() >= deadline:
-                missing = ", ".join(f"{host} ({problem})" for host, problem in waiting.items())
-                msg = f"no sshd on port {port} within {seconds:g} s at {missing}; see those pods."
-                raise LauncherError("workers", msg)
-            time.sleep(POLL_SECONDS)
+        problems = pool.map(lambda host: probe(host, port), hosts)
+        return {host: why for host, why in zip(hosts, problems, strict=True) if why is not None}
 
 
 def probe(host: str, port: int) -> str | None:
@@ -415,6 +413,9 @@ def run_carrier(
         problem = f"mpirun did not end within {settings.carrier_seconds:g} s and was killed."
     except OSError as error:
         problem = f"mpirun cannot be started: {error}; the launcher image must contain it."
+    if problem is not None:
+        lost = [f"{host} ({why})" for host, why in silent(hosts, settings.ssh_port).items()]
+        problem += f" No longer answering: {', '.join(lost)}." if lost else ""
     outcome = "passed" if problem is None else "failed"
     if problem is not None and problem not in statements.failures:
         emit("failure", carrier=carrier, stage="mpirun", message=problem)
