@@ -1,1 +1,1 @@
-"""What runs in pods: the catalogue of images and how they are built."""
+"""What runs in pods: the catalogue of images, and the command that builds them."""

@@ -1,17 +1,28 @@
-"""Names and references of the images.
+"""Images: under which name pods ask for each of them."""
 
-Owns how an image is referred to; what is in it is in its Dockerfile.
-"""
-
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
+from infra.names import PROJECT
+
 VERSION: Final = "0.1.0"
-NAMES: Final = ("launcher", "worker-cpu", "pause")
+"""Tag of our own images: the project's version."""
 
 
-def reference(name: str) -> str:
-    """The reference of one of our images. Raises ValueError for a name that there is not."""
-    if name not in NAMES:
-        msg = f"images/catalog.py has no image {name!r}; it has {', '.join(NAMES)}."
-        raise ValueError(msg)
-    return f"localhost/crossvendor/{name}:{VERSION}"
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """One image."""
+
+    name: str
+    reference: str
+    """Full name under which pods ask for it."""
+
+
+IMAGES: Final[Mapping[str, Image]] = MappingProxyType(
+    {
+        name: Image(name=name, reference=f"localhost/{PROJECT}/{name}:{VERSION}")
+        for name in ("launcher", "worker-cpu")
+    }
+)

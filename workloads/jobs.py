@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from images import catalog
+from images.catalog import IMAGES
 from infra.accelerators import ACCELERATORS, Accelerator, Vendor
 from infra.names import (
     LABEL_JOB,
@@ -241,7 +241,7 @@ def _worker(accelerator: Accelerator, replicas: int, check: Check, sizes: Sizes)
     container = Container(
         name=ROLE_WORKER,
         # Runs on every vendor's nodes, on host memory.
-        image=catalog.reference("worker-cpu"),
+        image=IMAGES["worker-cpu"].reference,
         command=("/usr/local/bin/start-sshd",),
         resources=resources,
         environment={"CROSSVENDOR_VENDOR": accelerator.vendor.value},
@@ -279,7 +279,7 @@ def _launcher(
     }
     container = Container(
         name=ROLE_LAUNCHER,
-        image=catalog.reference("launcher"),
+        image=IMAGES["launcher"].reference,
         command=("python3", "-m", "training.launcher", *check.program),
         resources=sizes.launcher,
         environment=environment,
