@@ -16,6 +16,8 @@ LABEL_POOL: Final = f"{LABEL_PREFIX}/pool"
 """On nodes: the node pool's name in the stack file."""
 LABEL_ROLE: Final = f"{LABEL_PREFIX}/role"
 """On job pods: `launcher` or `worker`."""
+LABEL_JOB: Final = f"{LABEL_PREFIX}/job"
+"""On jobs and their pods: which job of workloads/jobs.py it is; each run has a name of its own."""
 
 ANNOTATION_LINK_MBITS: Final = f"{LABEL_PREFIX}/link-mbits"
 """On nodes: bandwidth that the link is limited to, in Mbit/s; absent when it is not."""
