@@ -59,7 +59,7 @@ def timed(cases: tuple[CaseEvent, ...], *, in_place: bool) -> tuple[CaseEvent, .
 def size(num_bytes: float) -> str:
     """Bytes with a binary unit: `4 B`, `1.5 KiB`, `256 MiB`."""
     for unit in _BINARY[:-1]:
-        if num_bytes < 1024:
+        if num_bytes < 1023.5:
             return f"{_three_digits(num_bytes)} {unit}"
         num_bytes /= 1024
     return f"{_three_digits(num_bytes)} {_BINARY[-1]}"

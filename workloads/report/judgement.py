@@ -101,10 +101,15 @@ def differing(values: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
 
 
 def _wrong_cases(results: Results) -> Iterator[str]:
-    for case in results.cases:
-        if not case.is_right:
-            what = f"{case.carrier}: {case.label} is wrong"
-            yield f"{what}: {_wrongness(case)}; see the report's cases."
+    """One sentence per carrier: the first wrong case, and how many there are."""
+    for carrier in results.carriers:
+        cases = results.cases_of(carrier)
+        wrong = [case for case in cases if not case.is_right]
+        if wrong:
+            yield (
+                f"{carrier}: {len(wrong)} of {len(cases)} cases are wrong, the first: "
+                f"{wrong[0].label}: {_wrongness(wrong[0])}; see the cases in the report."
+            )
 
 
 def _wrongness(case: CaseEvent) -> str:
@@ -228,6 +233,8 @@ def _quoted(value: str | None) -> str:
 
 
 def _carriers(record: Record, results: Results) -> Iterator[str]:
+    if results == Results():
+        return  # said once, by the missing verdict
     for carrier in record.request.carriers:
         cases = results.cases_of(carrier)
         summary = results.summary_of(carrier)

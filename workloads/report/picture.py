@@ -11,8 +11,8 @@ from workloads.report import figures
 from workloads.report.judgement import COMPLETED
 from workloads.report.record import Node, Pod, Record
 
-CARD_WIDTH: Final = 236
-CARD_HEAD: Final = 66
+CARD_WIDTH: Final = 262
+CARD_HEAD: Final = 82
 POD_HEIGHT: Final = 40
 GAP: Final = 20
 MARGIN: Final = 14
@@ -42,7 +42,8 @@ class NodeCard:
     y: float
     height: float
     name: str
-    hardware: str
+    machine: str
+    gpus: str
     link: str
     is_slowest: bool
     vendor: Vendor | None
@@ -72,7 +73,7 @@ class Picture:
 
 def picture(record: Record) -> Picture:
     """The cluster with the job's pods where they ran; nodes without any are drawn too."""
-    nodes = sorted(record.nodes, key=lambda node: (node.vendor is not None, node.pool, node.name))
+    nodes = sorted(record.nodes, key=lambda node: (_tone(node), node.pool, node.name))
     limits = [node.link_mbits for node in nodes if node.vendor and node.link_mbits is not None]
     slowest = min(limits, default=None)
     rows: list[Row] = []
@@ -102,11 +103,10 @@ def picture(record: Record) -> Picture:
 def _card(
     record: Record, node: Node, *, x: float, y: float, height: float, slowest: int | None
 ) -> NodeCard:
-    vendors = list(Vendor)
     pods = tuple(
         PodBox(
             y=CARD_HEAD + i * (POD_HEIGHT + 8),
-            name=pod.name,
+            name=pod.name.removeprefix(f"{record.request.job}-"),
             detail=_detail(pod),
             state=pod_state(record, pod),
         )
@@ -117,12 +117,13 @@ def _card(
         y=y,
         height=height,
         name=node.name,
-        hardware=_hardware(node),
+        machine=", ".join(part for part in (node.instance_type, f"pool {node.pool}") if part),
+        gpus=_gpus(node),
         link=figures.link(node.link_mbits) if node.link_mbits is not None else "not limited",
         is_slowest=node.vendor is not None and node.link_mbits is not None
         and node.link_mbits == slowest,
         vendor=node.vendor,
-        tone=1 + vendors.index(node.vendor) if node.vendor else 0,
+        tone=_tone(node),
         pods=pods,
     )  # fmt: skip
 
@@ -131,18 +132,23 @@ def _pods_on(record: Record, node: Node) -> list[Pod]:
     return [pod for pod in record.pods if pod.node == node.name]
 
 
-def _hardware(node: Node) -> str:
+def _tone(node: Node) -> int:
+    """Index of the vendor's color."""
+    return 0 if node.vendor is None else 1 + list(Vendor).index(node.vendor)
+
+
+def _gpus(node: Node) -> str:
     gpus = [f"{count} x {name}" for name, count in node.gpus.items()]
     if node.vendor and gpus:
         gpus[0] += f" ({ACCELERATORS[node.vendor].gpu})"
-    return ", ".join(part for part in (node.instance_type, *gpus) if part)
+    return ", ".join(gpus) if gpus else "no GPU"
 
 
 def _detail(pod: Pod) -> str:
     ran = ""
     if pod.started is not None and pod.finished is not None:
         ran = f", ran {figures.duration(pod.finished - pod.started)}"
-    return f"{pod.task}: {pod.phase}{ran}"
+    return f"{pod.phase}{ran}"
 
 
 def pod_state(record: Record, pod: Pod) -> str:

@@ -50,12 +50,14 @@ def latency_svg(results: Results, carriers: Sequence[str]) -> str | None:
     """Time of one allreduce over its size, both logarithmic; None without timed cases."""
 
     def draw(axes: "Axes", curve: Sequence[CaseEvent], color: str, style: str, label: str) -> None:
-        times = [case.seconds * 1e6 for case in curve if case.seconds]
+        times = [case.seconds for case in curve if case.seconds]
         _line(axes, curve, times, color, style, label)
 
     def finish(axes: "Axes") -> None:
         axes.set_yscale("log")
-        axes.set_ylabel("time [us]")
+        axes.yaxis.set_major_formatter(lambda value, _: figures.duration(value))
+        axes.yaxis.set_minor_formatter("")
+        axes.set_ylabel("time of one allreduce")
 
     return _plot(results, carriers, draw, finish, prefix="latency")
 
@@ -92,6 +94,7 @@ def _plot(
     # matplotlib takes more than a second to import, and not every command draws.
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
     curves = [
         (carrier, color, in_place, figures.timed(results.cases_of(carrier), in_place=in_place))
@@ -105,15 +108,17 @@ def _plot(
         figure = Figure(figsize=(4.7, 3.3), layout="constrained")
         axes = figure.add_subplot()
         for carrier, color, in_place, cases in curves:
-            where = "in place" if in_place else "out of place"
-            draw(axes, cases, color, "-" if in_place else ":", f"{carrier}, {where}")
+            draw(axes, cases, color, "-" if in_place else ":", carrier)
         axes.set_xscale("log", base=2)
-        axes.set_xlabel("message size")
-        axes.xaxis.set_major_formatter(lambda value, _: figures.size(value))
-        axes.xaxis.get_major_locator().set_params(numticks=8)  # type: ignore[call-arg]
+        axes.set_xlabel("message size (solid: in place, dotted: out of place)")
+        axes.xaxis.set_major_locator(LogLocator(base=2, numticks=7))
+        axes.xaxis.set_major_formatter(lambda value, _: figures.size(value).replace(" ", ""))
         axes.grid(visible=True)
         finish(axes)
-        axes.legend(loc="upper left", bbox_to_anchor=(0, 1.2), ncols=3)
+        handles, labels = axes.get_legend_handles_labels()
+        first = {label: handle for handle, label in reversed([*zip(handles, labels, strict=True)])}
+        names = [carrier for carrier in carriers if carrier in first]
+        figure.legend([first[name] for name in names], names, loc="outside upper left", ncols=5)
         return _inline(figure, prefix)
 
 

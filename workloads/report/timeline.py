@@ -120,7 +120,11 @@ def timeline(record: Record, results: Results) -> Timeline:
 
 
 def _in_order(record: Record) -> list[Pod]:
-    return sorted(record.pods, key=lambda pod: (pod.created, pod.name))
+    workers = list(record.request.worker_pods)
+    return sorted(
+        record.pods,
+        key=lambda pod: (pod.created, workers.index(pod.name) if pod.name in workers else 0),
+    )
 
 
 def _phases(record: Record) -> Iterator[_Span]:
