@@ -19,6 +19,8 @@ ANNOTATION_LINK_MBITS: Final = f"{LABEL_PREFIX}/link-mbits"
 """On nodes: what their link is shaped to, in Mbit/s; absent where it is not known."""
 ANNOTATION_OWNER: Final = f"{LABEL_PREFIX}/owner"
 """On jobs: the command that watches them, so that the next one can tell who left them behind."""
+LABEL_JOB: Final = f"{LABEL_PREFIX}/job"
+"""On jobs and their pods: which job of workloads/jobs.py it is; each run has a name of its own."""
 
 NAMESPACE_TRAINING: Final = "crossvendor-training"
 NAMESPACE_VOLCANO: Final = "volcano-system"

@@ -1,1 +1,1 @@
-"""What runs on the platform: job builders, the command that runs a job, and its report."""
+"""What we run: typed job builders, the manifests rendered from them, the package in the images."""
