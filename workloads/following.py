@@ -20,6 +20,7 @@ POD_GROUPS: Final = "podgroups.scheduling.volcano.sh"
 TICK_SECONDS: Final = 0.25
 SILENCE_SECONDS: Final = 30
 """How long the API server may refuse to answer."""
+LOG_RETRY_SECONDS: Final = 1
 LOG_SECONDS: Final = 15
 """How long the rest of the log may take once the job has ended."""
 
@@ -45,6 +46,8 @@ class Follower:
     _sink: "queue.Queue[Line | Ended]" = field(default_factory=queue.Queue, init=False)
     _log: Stream | None = field(default=None, init=False)
     _log_uid: str | None = field(default=None, init=False)
+    _log_due: float = field(default=0.0, init=False)
+    """Not before this may the log be asked for again."""
     _num_lines: int = field(default=0, init=False)
     """Whole lines that the current log stream has given."""
     _log_saw_end: bool = field(default=False, init=False)
@@ -156,8 +159,9 @@ class Follower:
             if self._log is not None:
                 self._log.stop()
                 self._log = None
-        if self._log is not None or self._log_is_whole:
+        if self._log is not None or self._log_is_whole or time.monotonic() < self._log_due:
             return
+        self._log_due = time.monotonic() + LOG_RETRY_SECONDS
         self._num_lines = 0
         self._log_saw_end = launcher.finished is not None
         arguments = ("logs", "--follow", f"--namespace={self.watch.request.namespace}",

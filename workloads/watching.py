@@ -65,7 +65,7 @@ class Watch:
     """The launcher's log so far, without newlines."""
     last_event: Event | None = None
     carriers: dict[str, Progress] = field(default_factory=dict)
-    _waiting_since: dict[str, float] = field(default_factory=dict)
+    _stuck_since: dict[str, float] = field(default_factory=dict)
     _launcher_uid: str | None = None
 
     def see_job(self, job: Mapping[str, Any], *, is_deleted: bool = False) -> None:
@@ -95,8 +95,11 @@ class Watch:
                 if getattr(seen, name) is None
             }
             seen = seen.model_copy(update=kept)
-        if before is None or before.waiting != seen.waiting:
-            self._waiting_since[seen.name] = now
+        if _reason(seen) not in _UNLIKELY:
+            # ErrImagePull and ImagePullBackOff take turns; together they last.
+            self._stuck_since.pop(seen.name, None)
+        else:
+            self._stuck_since.setdefault(seen.name, now)
         self.pods[seen.name] = seen
         if seen.task == TASK_LAUNCHER and seen.uid != self._launcher_uid:
             # A launcher that Volcano has started anew tells its story from the beginning.
@@ -146,9 +149,8 @@ class Watch:
     def hopeless(self, now: float) -> str | None:
         """A container that will never start, as a sentence; None when there is still hope."""
         for pod in self.pods.values():
-            reason = pod.waiting.partition(":")[0]
-            lasted = now - self._waiting_since.get(pod.name, now)
-            if reason in _HOPELESS or (reason in _UNLIKELY and lasted > UNLIKELY_SECONDS):
+            lasted = now - self._stuck_since.get(pod.name, now)
+            if _reason(pod) in _HOPELESS or lasted > UNLIKELY_SECONDS:
                 return (
                     f"pod {pod.name}: its container cannot start: {pod.waiting.rstrip('.')}; "
                     "build and load the images (`make images`), or see `kubectl describe pod`."
@@ -315,6 +317,10 @@ def hints_of(
 def seconds(timestamp: str) -> float:
     """Unix seconds of an RFC 3339 time."""
     return datetime.fromisoformat(timestamp).timestamp()
+
+
+def _reason(pod: Pod) -> str:
+    return pod.waiting.partition(":")[0]
 
 
 def _since(conditions: Mapping[str, Mapping[str, Any]], name: str) -> float | None:

@@ -20,8 +20,9 @@ def show(console: Console, record: Record, results: Results, judgement: Judgemen
     ranks = rank_table(record, results)
     if ranks.rows:
         table = _table("Ranks", "rank", "vendor", "node", "device", *ranks.libraries)
-        for row in ranks.rows:
-            table.add_row(*_plain(str(row.rank), row.vendor, row.node, row.device, *row.versions))
+        for rank in ranks.rows:
+            facts = (str(rank.rank), rank.vendor, rank.node, rank.device, *rank.versions)
+            table.add_row(*_plain(*facts))
         console.print(table)
     table = _table(
         "Carriers", "carrier", "cases", "wrong", "skipped", "latency", "bandwidth", "of the link"
@@ -52,9 +53,10 @@ def show_timings(console: Console, timings: tuple[Timing, ...]) -> None:
     console.print(table)
 
 
-def show_verdict(console: Console, judgement: Judgement, report: Path) -> None:
+def show_verdict(console: Console, judgement: Judgement, report: Path | None) -> None:
     """Where the report is, and the verdict as the last line, unbroken for whoever greps it."""
-    console.print(Text(f"report: {report}"), soft_wrap=True)
+    if report is not None:
+        console.print(Text(f"report: {report}"), soft_wrap=True)
     style = "bold green" if judgement.passed else "bold red"
     console.print(Text(judgement.line, style=style), soft_wrap=True)
 
