@@ -20,6 +20,8 @@ POD_GROUPS: Final = "podgroups.scheduling.volcano.sh"
 TICK_SECONDS: Final = 0.25
 SILENCE_SECONDS: Final = 30
 """How long the API server may refuse to answer."""
+WATCH_SECONDS: Final = 120
+"""After which a watch ends and is started again: so those of a killed command end soon, too."""
 LOG_RETRY_SECONDS: Final = 1
 LOG_SECONDS: Final = 15
 """How long the rest of the log may take once the job has ended."""
@@ -84,7 +86,7 @@ class Follower:
         return tuple(sorted(mine, key=lambda event: event.time))
 
     def _watching(self, source: str, path: str, selector: str, chosen: str) -> Stream:
-        url = f"{path}?watch=1&{selector}={chosen}"
+        url = f"{path}?watch=1&timeoutSeconds={WATCH_SECONDS}&{selector}={chosen}"
         arguments = ("get", "--raw", url)
         return Stream(kubectl=self.kubectl, source=source, arguments=arguments, sink=self._sink)
 
@@ -132,6 +134,8 @@ class Follower:
                     self._complaint = complaint
 
     def _see_object(self, source: str, text: str) -> None:
+        if not text.endswith("\n"):
+            return  # cut by a lost connection; the next watch begins with all that is there
         change = json.loads(text)
         kind, thing = change.get("type"), change.get("object", {})
         if kind not in ("ADDED", "MODIFIED", "DELETED"):

@@ -21,6 +21,10 @@ class KubectlError(Exception):
     """A command that failed: one sentence that ends with what kubectl said."""
 
 
+class NoKubectlError(KubectlError):
+    """There is no such program: a whole sentence."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kubectl:
     """One cluster."""
@@ -48,7 +52,7 @@ class Kubectl:
             )
         except OSError as error:
             msg = f"{self.program} cannot be started: {error.strerror}; give its path as --kubectl."
-            raise KubectlError(msg) from error
+            raise NoKubectlError(msg) from error
         if done.returncode != 0:
             raise KubectlError(said(done.stderr) or f"kubectl exited {done.returncode}")
         return done.stdout
@@ -78,7 +82,7 @@ def said(stderr: str) -> str:
     # klog's lines (E1121 14:22:01 ...) repeat each retry of what the last line says.
     plain = [line for line in lines if not (line[:1] in "EWI" and line[1:5].isdigit())]
     text = " ".join((plain if plain else lines[-1:])[-3:])
-    return text.removeprefix("error: ").removeprefix("Error from server: ").rstrip(".")
+    return text.removeprefix("error: ").removeprefix("Error from server: ").rstrip(".?")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from infra.accelerators import Vendor
 from infra.names import ANNOTATION_OWNER, LABEL_JOB, LABEL_VENDOR, NAMESPACE_TRAINING
 from workloads import jobs
 from workloads.following import JOBS, Deadlines, Follower
-from workloads.kubectl import Kubectl, KubectlError
+from workloads.kubectl import Kubectl, KubectlError, NoKubectlError
 from workloads.progress import view
 from workloads.report import page, terminal
 from workloads.report.judgement import judge
@@ -41,6 +41,8 @@ from workloads.watching import FINAL_PHASES, Watch, node_of
 EXIT_FAILED: Final = 1
 EXIT_UNUSABLE: Final = 2
 EXIT_INTERRUPTED: Final = 130
+
+PLAIN_WIDTH: Final = 140
 
 
 class CannotRunError(Exception):
@@ -64,7 +66,8 @@ class Options:
 
 def main(arguments: Sequence[str]) -> int:
     """The command."""
-    console = Console()
+    # Where lines cannot be redrawn they can be long: a log is read with its own wrapping.
+    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     try:
         options = parse(arguments)
     except CannotRunError as error:
@@ -267,6 +270,8 @@ def _server(kubectl: Kubectl) -> str:
     try:
         version = json.loads(kubectl.run("get", "--raw", "/version"))
         return str(version["gitVersion"])
+    except NoKubectlError as error:
+        raise CannotRunError(str(error)) from error
     except (KubectlError, ValueError, KeyError, TypeError) as error:
         where = kubectl.kubeconfig if kubectl.kubeconfig is not None else "kubectl's own kubeconfig"
         msg = f"cluster of {where}: {error}; start one with `make up`, or give --kubeconfig."

@@ -72,6 +72,7 @@ def judge(record: Record, results: Results) -> Judgement:
         *_wrong_cases(results),
         *_failures(results),
         *results.malformed,
+        *_ending(record, results),
         *_ranks(record, results),
         *_placement(record, results),
         *_settings(results),
@@ -331,12 +332,17 @@ def _covers(skip: Skipped, words: set[str]) -> bool:
     return bool(skip.why) and bool(narrowing) and narrowing <= words
 
 
+def _ending(record: Record, results: Results) -> Iterator[str]:
+    if results.verdict is not None or (record.problem and results == Results()):
+        return
+    tail = [line.strip() for line in record.log_tail if line.strip()]
+    last = f"; its last line: {tail[-1][:300]}" if tail else ""
+    yield f"launcher's log: ends without a verdict{last}; look at the whole log."
+
+
 def _verdict(record: Record, results: Results) -> Iterator[str]:
     verdict = results.verdict
     if verdict is None:
-        tail = [line.strip() for line in record.log_tail if line.strip()]
-        last = f"; its last line: {tail[-1][:300]}" if tail else ""
-        yield f"launcher's log: ends without a verdict{last}; look at the whole log."
         return
     if not verdict.passed:
         yield f"launcher: verdict not passed: {verdict.message.rstrip('.')}; look at the log."
@@ -348,8 +354,8 @@ def _verdict(record: Record, results: Results) -> Iterator[str]:
 
 
 def _phase(record: Record) -> Iterator[str]:
-    if record.phase == COMPLETED:
-        return
+    if record.phase == COMPLETED or record.problem:
+        return  # what was given up has no last phase
     failed = [pod for pod in record.pods if pod.exit_code]
     because = f" (pod {failed[0].name} exited {failed[0].exit_code})" if failed else ""
     phase = record.phase if record.phase else "never given"

@@ -148,7 +148,8 @@ def _life(record: Record, pod: Pod) -> Iterator[_Span]:
     )
     known = [(kind, text, time) for kind, text, time in moments if time is not None]
     for (kind, text, time), (_, _, following) in pairwise(known):
-        yield _Span(kind=kind, text=text, start=time, end=max(time, following))
+        if following > time:  # API times are whole seconds, so a stage may have no length
+            yield _Span(kind=kind, text=text, start=time, end=following)
     kind, text, time = known[-1]
     if pod.started is not None and pod.ready is None:
         kind, text = "running", "running, never ready"
