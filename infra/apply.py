@@ -25,7 +25,8 @@ INVENTORY_NAMESPACE: Final = "kube-system"
 LABEL_CONTENT: Final = f"{LABEL_PREFIX}/content"
 """On a release's secret: the hash of what it was installed from."""
 
-RETRY_SECONDS: Final = 60
+RETRY_SECONDS: Final = 60.0
+RETRY_PAUSE_SECONDS: Final = 0.5
 # A chart's webhooks have no readiness probe: right after its release they may not answer yet, and
 # the API server may not serve its resource kinds yet.
 _NOT_YET: Final = (
@@ -135,7 +136,7 @@ def _apply_manifests(part: Sequence[Manifest], tools: Tools) -> str:
             is_final = not any(reason in error.stderr for reason in _NOT_YET)
             if is_final or time.monotonic() > deadline:
                 raise
-            time.sleep(0.5)
+            time.sleep(RETRY_PAUSE_SECONDS)
         else:
             kinds = ", ".join(dict.fromkeys(manifest.body["kind"] for manifest in part))
             return f"applied {len(part)} manifests: {kinds}"

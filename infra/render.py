@@ -109,12 +109,12 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("--stack", default="local", help="of Pulumi.<stack>.yaml")
         made.add_argument("--helm", default="helm", help="the Helm binary")
         made.add_argument(
-            "--set-size",
+            "--size",
             dest="sizes",
             action="append",
             default=[],
             type=_size,
-            metavar="POOL=NODES",
+            metavar="POOL=N",
             help="replaces a node pool's size",
         )
         return made

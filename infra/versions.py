@@ -29,7 +29,15 @@ AMD_DEVICE_PLUGIN_REPOSITORY: Final = "https://rocm.github.io/k8s-device-plugin/
 
 DEBIAN_RELEASE: Final = "trixie"
 """Suite of the local environment's and the CPU images' base."""
+DEBIAN_IMAGE_DIGEST: Final = (
+    "sha256:3a39a0592364683e6bab97937b72cad5a8fa6dcbbee90edb3bb48c7f8e94f258"
+)
+"""Index of `debian:trixie-slim`, as docker-library/repo-info recorded it on 2026-08-04."""
+DEBIAN_OPENMPI: Final = "5.0.7"
+DEBIAN_UCX: Final = "1.18.1"
+DEBIAN_TORCH: Final = "2.6.0"
+"""What the release carries; the images are checked against these, not installed by them."""
 LIBCAL_WHEEL: Final = "0.4.4.50.post1"
-"""`nvidia-libcal-cu12`, which carries UCC 1.4.0."""
-LIBUCX_WHEEL: Final = "1.22.0"
-"""`libucx-cu12`, which that UCC is linked against."""
+"""`nvidia-libcal-cu12`, which carries a UCC."""
+LIBCAL_WHEEL_SHA256: Final = "2c4a78c9a983f2959c2303abe165b09442bf7959bd835117d4361f73165d5ad6"
+LIBCAL_UCC: Final = "1.4.0"
