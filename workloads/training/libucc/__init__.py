@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch.distributed as dist
 
 try:
-    from . import _libucc
+    from . import _libucc  # type: ignore[attr-defined,unused-ignore]
 except ImportError as error:
     raise ImportError(
         f"training.libucc: the compiled extension cannot be loaded ({error}); build it with "

@@ -2,13 +2,11 @@
 #include "backend.h"
 
 #include <pybind11/chrono.h>
-#include <pybind11/pybind11.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/utils/pybind.h>
 
 namespace py = pybind11;
 using crossvendor::Backend;
-
-PYBIND11_DECLARE_HOLDER_TYPE(T, c10::intrusive_ptr<T>, true);
 
 PYBIND11_MODULE(_libucc, module) {
   py::module_::import("torch.distributed");  // registers the base classes

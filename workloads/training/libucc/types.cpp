@@ -9,7 +9,6 @@ namespace {
 const DataType DATA_TYPES[] = {
     {at::kFloat, UCC_DT_FLOAT32, "float32"},
     {at::kDouble, UCC_DT_FLOAT64, "float64"},
-    {at::kHalf, UCC_DT_FLOAT16, "float16"},
     {at::kBFloat16, UCC_DT_BFLOAT16, "bfloat16"},
     {at::kChar, UCC_DT_INT8, "int8"},
     {at::kShort, UCC_DT_INT16, "int16"},
@@ -49,6 +48,10 @@ bool suits(ucc_reduction_op_t operation, at::ScalarType type) {
 }  // namespace
 
 const DataType& data_type_of(at::ScalarType type) {
+  // UCC's code for processors lacks it (1.4 to 1.9), and its knomial algorithms then report success
+  // over an unreduced buffer.
+  TORCH_CHECK_TYPE(type != at::kHalf, "libucc: UCC reduces no float16 in host memory; use bfloat16 "
+                   "or float32.");
   for (const DataType& candidate : DATA_TYPES) {
     if (candidate.torch == type) return candidate;
   }
