@@ -21,6 +21,9 @@ ANNOTATION_OWNER: Final = f"{LABEL_PREFIX}/owner"
 LABEL_JOB: Final = f"{LABEL_PREFIX}/job"
 """On jobs and their pods: which job of workloads/jobs.py it is; each run has a name of its own."""
 
+ANNOTATION_LINK_MBITS: Final = f"{LABEL_PREFIX}/link-mbits"
+"""On nodes: bandwidth that the link is limited to, in Mbit/s; absent when it is not."""
+
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 """On what `python -m infra.render apply` made; its value is PROJECT."""
 
