@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import pytest
 import testinfra
-from workloads.kubectl import Kubectl
 
 from infra.accelerators import ACCELERATORS, Vendor
 from infra.names import NAMESPACE_TRAINING
 from workloads.jobs import allreduce
+from workloads.kubectl import Kubectl
 
 CHECKOUT: Final = Path(__file__).parents[2]
 JOB_LABEL: Final = "volcano.sh/job-name"

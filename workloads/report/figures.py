@@ -46,13 +46,19 @@ def carrier_figures(results: Results, carrier: str) -> CarrierFigures:
 
 
 def timed(cases: tuple[CaseEvent, ...], *, in_place: bool) -> tuple[CaseEvent, ...]:
-    """The comparable curve: the gradient's sum on the whole team, by size, one case per size."""
+    """The comparable curve: the gradient's sum on the whole team, by size.
+
+    Of several cases of one size, the one with the most iterations.
+    """
     op, dtype = ESSENTIAL
     curve: dict[int, CaseEvent] = {}
     for case in cases:
         is_comparable = (case.op, case.dtype, case.team) == (op, dtype, "world")
-        if is_comparable and case.in_place is in_place and case.seconds and case.num_bytes:
-            curve.setdefault(case.num_bytes, case)
+        if not (is_comparable and case.in_place is in_place and case.seconds and case.num_bytes):
+            continue
+        known = curve.get(case.num_bytes)
+        if known is None or known.iterations < case.iterations:
+            curve[case.num_bytes] = case
     return tuple(curve[size] for size in sorted(curve))
 
 

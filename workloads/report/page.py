@@ -14,7 +14,7 @@ import jinja2
 from markupsafe import Markup
 
 from workloads.report import figures, plots
-from workloads.report.judgement import Judgement, differing, ucc_versions
+from workloads.report.judgement import NONE, Judgement, differing, ucc_versions
 from workloads.report.picture import picture
 from workloads.report.record import Record
 from workloads.report.results import CaseEvent, RankEvent, Results
@@ -28,7 +28,7 @@ MAX_PROBLEMS: Final = 12
 
 @dataclass(frozen=True, kw_only=True)
 class RankRow:
-    """One rank; what it said on several carriers is one row where it is the same."""
+    """One rank, over all its carriers."""
 
     carriers: tuple[str, ...]
     rank: int
@@ -108,30 +108,38 @@ def render(record: Record, results: Results, judgement: Judgement) -> str:
 
 
 def rank_table(record: Record, results: Results) -> Ranks:
-    """Every statement of a rank, equal ones of several carriers as one row."""
+    """One row per rank and place; a library that only one carrier uses is stated once."""
     libraries = tuple(dict.fromkeys(name for rank in results.ranks for name in rank.versions))
-    origins = tuple(dict.fromkeys(pair for rank in results.ranks for pair in rank.origins.items()))
-
-    def row(rank: RankEvent) -> RankRow:
-        pod = record.pod(rank.pod)
-        return RankRow(
-            carriers=(),
-            rank=rank.rank,
-            pod=rank.pod,
-            hostname=rank.hostname,
-            node=pod.node if pod is not None and pod.node is not None else "not seen",
-            vendor=rank.vendor,
-            device=rank.device,
-            versions=tuple(rank.versions.get(name, "-") for name in libraries),
-        )
-
-    found: dict[RankRow, list[str]] = {}
+    origins = (pair for rank in results.ranks for pair in rank.origins.items())
+    groups: dict[tuple[int, str, str, str, str], list[RankEvent]] = {}
     for rank in sorted(results.ranks, key=lambda rank: rank.rank):
-        found.setdefault(row(rank), []).append(rank.carrier)
+        key = (rank.rank, rank.pod, rank.hostname, rank.vendor, rank.device)
+        groups.setdefault(key, []).append(rank)
     rows = tuple(
-        RankRow(**{**vars(row), "carriers": tuple(carriers)}) for row, carriers in found.items()
+        RankRow(
+            carriers=tuple(dict.fromkeys(rank.carrier for rank in ranks)),
+            rank=number,
+            pod=name,
+            hostname=hostname,
+            node=_node_of(record, name),
+            vendor=vendor,
+            device=device,
+            versions=tuple(_stated(ranks, library) for library in libraries),
+        )
+        for (number, name, hostname, vendor, device), ranks in groups.items()
     )
-    return Ranks(libraries=libraries, origins=origins, rows=rows)
+    return Ranks(libraries=libraries, origins=tuple(dict.fromkeys(origins)), rows=rows)
+
+
+def _node_of(record: Record, pod: str) -> str:
+    seen = record.pod(pod)
+    return seen.node if seen is not None and seen.node is not None else "not seen"
+
+
+def _stated(ranks: Sequence[RankEvent], library: str) -> str:
+    stated = dict.fromkeys(rank.versions.get(library, NONE) for rank in ranks)
+    values = [version for version in stated if version != NONE]
+    return " / ".join(values) if values else "-"
 
 
 def settings_table(results: Results) -> tuple[SettingRow, ...]:

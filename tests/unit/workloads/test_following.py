@@ -77,7 +77,11 @@ def test_a_gang_that_gets_no_nodes_is_given_up_with_the_schedulers_reason(
         "metadata": {"ownerReferences": [{"name": "@JOB@"}]},
         "status": {
             "conditions": [
-                {"type": "Unschedulable", "status": "True", "message": "1 Insufficient amd.com/gpu"}
+                {
+                    "type": "Unschedulable",
+                    "status": "True",
+                    "message": "1 Insufficient example.org/gpu",
+                }
             ]
         },
     }
@@ -85,7 +89,7 @@ def test_a_gang_that_gets_no_nodes_is_given_up_with_the_schedulers_reason(
     problem, _ = follow(cluster, Deadlines(start_seconds=0.6, total_seconds=20))
     assert problem is not None
     assert "2 of 2 pods have had no node" in problem
-    assert "1 Insufficient amd.com/gpu; ask for fewer workers" in problem
+    assert "1 Insufficient example.org/gpu; ask for fewer workers" in problem
 
 
 def test_a_job_that_takes_too_long_is_given_up(cluster: Cluster) -> None:

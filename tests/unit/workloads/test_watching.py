@@ -145,8 +145,8 @@ def test_the_reason_for_not_starting_follows_how_far_the_job_came() -> None:
     said = watch.not_started(60, [])
     assert "1 of 1 pods have had no node for 60 s: Unschedulable: no amd; ask for fewer" in said
     assert "(--nvidia 1 --amd 1)" in said
-    assert "60 s: 1 Insufficient amd.com/gpu; ask" in watch.not_started(
-        60, ["1 Insufficient amd.com/gpu."]
+    assert "60 s: 1 Insufficient example.org/gpu; ask" in watch.not_started(
+        60, ["1 Insufficient example.org/gpu."]
     )
     watch.see_pod(a_pod(pending(scheduled=START)), now=0)
     assert "pod w: not ready after 60 s: phase Pending, not ready" in watch.not_started(60, [])

@@ -13,7 +13,8 @@ from workloads.report.results import BYTES_PER_ELEMENT, Results, parse_log
 
 JOB = "allreduce-x7k2p"
 START = 1_790_000_000.0
-LINK_MBITS = 2_000
+LINKS_MBITS = {Vendor.NVIDIA: 5_000, Vendor.AMD: 2_000}
+LINK_MBITS = min(LINKS_MBITS.values())
 CARRIERS = ("libucc", "mpi", "gloo")
 MAX_BYTES = 1 << 20
 SIZES = (4, 36, 1_028, 65_540, 1_048_572)
@@ -209,7 +210,7 @@ def a_record(request: Request, **changes: Any) -> Record:
             vendor=vendor,
             pool=vendor.value,
             instance_type=f"{accelerator.instance_family}.xlarge",
-            link_mbits=LINK_MBITS if vendor is Vendor.AMD else 5_000,
+            link_mbits=LINKS_MBITS[vendor],
             cpus="2",
             gpus={accelerator.resource: 1},
         )

@@ -1,6 +1,6 @@
 """The picture of the cluster: every node and pod once, nothing on top of another."""
 
-from infra.accelerators import ACCELERATORS
+from infra.accelerators import ACCELERATORS, Vendor
 from tests.unit.workloads.report.builders import a_record, a_request
 from workloads.report.picture import CARD_WIDTH, MAX_COLUMNS, picture, pod_state
 from workloads.report.record import Pod
@@ -34,7 +34,8 @@ def test_vendors_are_told_apart_and_the_slowest_link_is_marked() -> None:
     assert tones == [0, *range(1, 1 + len(ACCELERATORS))]
     assert [card.is_slowest for card in drawn.values()] == [False, False, True]
     assert drawn["crossvendor-amd-0"].link == "2 Gbit/s"
-    assert drawn["crossvendor-amd-0"].gpus == "1 x amd.com/gpu (Radeon Pro V520)"
+    row = ACCELERATORS[Vendor.AMD]
+    assert drawn["crossvendor-amd-0"].gpus == f"1 x {row.resource} ({row.gpu})"
 
 
 def test_pods_without_a_node_are_named_beside_the_picture() -> None:
