@@ -69,6 +69,10 @@ render: $(VENV)/ready ## what a stack puts into Kubernetes, as YAML: make render
 manifests: $(VENV)/ready ## render the shipped jobs again
 	@$(PYTHON) -m workloads.render --all
 
+.PHONY: images
+images: $(VENV)/ready ## the images that jobs run, as archives to load onto nodes; says where they are
+	@$(PYTHON) -m images.build launcher worker-cpu
+
 .PHONY: test
 test: $(VENV)/ready ## every test that this machine can run: unit tier, then the cluster tier
 	@$(MAKE) check unit

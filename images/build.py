@@ -260,7 +260,9 @@ class Report:
         result = action()
         seconds = time.monotonic() - start
         self._progress.remove_task(task)
-        self._console.print(f"images  {name:<28} {seconds:5.1f} s  {result}", highlight=False, soft_wrap=True)
+        self._console.print(
+            f"images  {name:<28} {seconds:5.1f} s  {result}", highlight=False, soft_wrap=True
+        )
 
 
 def _run_in_order(

@@ -32,23 +32,21 @@ def build(
     command = [sys.executable, "-m", "images.build", "--cache", str(cache / "images")]
     if toolchain is not None:
         command += ["--context", f"toolchain={toolchain.binaries}"]
-        command += ["--context", f"webhook={toolchain.webhook_manager_files}"]
+        command += ["--context", f"volcano={toolchain.folder}"]
     source = os.environ.get("UCC_SOURCE")
     if source:
         command += ["--ucc-source", source]
-    last = ""
+    said: list[str] = []
     with subprocess.Popen(
         [*command, *names], cwd=_CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        for line in process.stdout or ():
-            if last:
-                progress.say(last)
-            last = line.rstrip()
-        error = process.stderr.read() if process.stderr else ""
+        for line in process.stderr or ():
+            said.append(line.rstrip())
+            progress.say(f"  {said[-1].strip()}")
+        answer = process.stdout.read() if process.stdout else ""
     if process.returncode != 0:
-        sentence = (error.strip() or last).splitlines()[-1:] or ["no output"]
-        raise LocalError(sentence[0])
-    built: dict[str, Any] = json.loads(last)
+        raise LocalError(said[-1] if said else f"images.build exited {process.returncode}.")
+    built: dict[str, Any] = json.loads(answer.splitlines()[-1])
     return built
 
 

@@ -97,6 +97,11 @@ class Layout:
         return self.config.node_cidr.network_address + _CONTROL_PLANE
 
     @property
+    def api_service(self) -> ipaddress.IPv4Address:
+        """The API server's service: always the first of the range."""
+        return self.config.service_cidr.network_address + 1
+
+    @property
     def state(self) -> Path:
         """Everything that lives as long as the environment."""
         return self.cache / "state" / self.name

@@ -69,6 +69,9 @@ def create(layout: Layout) -> None:
             f"-netns {namespace} link set eth0 up",
             f"-netns {namespace} route add default via {layout.machine_address}",
         ]
+    # kwokctl's certificate for the API server names the addresses of its namespace; pods know the
+    # server by its service's.
+    lines.append(f"-netns {layout.control_plane_namespace} addr add {layout.api_service}/32 dev lo")
     lines += [f"route add {node.pods} via {node.address}" for node in layout.nodes]
     for namespace, _, address in _ends(layout):
         lines += [

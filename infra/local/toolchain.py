@@ -87,7 +87,10 @@ TOOL_SETS: Final = (
         module_files={
             "chart": "volcano.sh/volcano:installer/helm/chart/volcano",
             "crds": "volcano.sh/volcano:config/crd/volcano/bases",
-            "webhook-manager-files": "volcano.sh/volcano:installer/dockerfile/webhook-manager",
+            # Under the module's own path: the images name it by that.
+            "installer/dockerfile/webhook-manager": (
+                "volcano.sh/volcano:installer/dockerfile/webhook-manager"
+            ),
         },
     ),
 )
@@ -117,11 +120,6 @@ class Toolchain:
     def volcano_crds(self) -> Path:
         """Volcano's custom resource definitions."""
         return self.folder / "crds"
-
-    @property
-    def webhook_manager_files(self) -> Path:
-        """Script that the webhook manager's image needs."""
-        return self.folder / "webhook-manager-files"
 
 
 def location(cache: Path) -> Toolchain:

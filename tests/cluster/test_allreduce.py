@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workloads.kubectl import Kubectl
 
 from infra.accelerators import ACCELERATORS, Vendor
 from infra.names import NAMESPACE_TRAINING
 from tests.cluster.conftest import Run, Submitted, remove, run_check
 from workloads.jobs import Carrier, Check, allreduce
+from workloads.kubectl import Kubectl
 
 pytestmark = pytest.mark.cluster
 

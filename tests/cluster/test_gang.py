@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from workloads.kubectl import Kubectl
 
 from infra.accelerators import ACCELERATORS, Vendor
 from infra.names import NAMESPACE_TRAINING
 from tests.cluster.conftest import Submitted, held, is_running, remove
 from workloads.jobs import allreduce
+from workloads.kubectl import Kubectl
 
 pytestmark = pytest.mark.cluster
 

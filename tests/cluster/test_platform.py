@@ -4,13 +4,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from workloads.kubectl import Kubectl, KubectlError
 
 from infra.accelerators import ACCELERATORS, Vendor
 from infra.names import NAMESPACE_TRAINING
 from tests.cluster.conftest import CHECKOUT
+from workloads.kubectl import Kubectl, KubectlError
 
 pytestmark = pytest.mark.cluster
 
@@ -35,7 +36,7 @@ def test_the_rendered_stack_is_accepted_with_strict_validation(
     )  # fmt: skip
 
 
-def pod(name: str, **security: object) -> dict[str, object]:
+def pod(name: str, **security: object) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -61,7 +62,7 @@ def pod(name: str, **security: object) -> dict[str, object]:
     }
 
 
-def dry_run(kubectl: Kubectl, document: dict[str, object]) -> None:
+def dry_run(kubectl: Kubectl, document: dict[str, Any]) -> None:
     kubectl.run("create", "--dry-run=server", "-f", "-", stdin=json.dumps(document))
 
 
@@ -82,7 +83,7 @@ def test_a_pod_that_is_not_restricted_is_refused(
 @pytest.mark.parametrize("vendor", Vendor)
 def test_more_gpus_than_the_quota_are_refused(kubectl: Kubectl, vendor: Vendor) -> None:
     document = pod("greedy")
-    [container] = document["spec"]["containers"]  # type: ignore[index]
+    [container] = document["spec"]["containers"]
     resources = {ACCELERATORS[vendor].resource: "1000"}
     container["resources"] = {"requests": resources, "limits": resources}
     with pytest.raises(KubectlError, match="exceeded quota"):

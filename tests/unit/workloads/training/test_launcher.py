@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -61,6 +62,12 @@ class Worker:
             with connection:
                 connection.sendall(self.greeting)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Ends it; its port then refuses."""
         self.socket.shutdown(socket.SHUT_RDWR)
@@ -71,11 +78,8 @@ class Worker:
 @pytest.fixture
 def port() -> Iterator[int]:
     """A port on which both hosts greet like sshd."""
-    first = Worker(HOSTS[0], 0)
-    second = Worker(HOSTS[1], first.port)
-    yield first.port
-    first.close()
-    second.close()
+    with Worker(HOSTS[0], 0) as first, Worker(HOSTS[1], first.port):
+        yield first.port
 
 
 @pytest.fixture
@@ -250,11 +254,14 @@ def test_a_failure_that_the_ranks_told_is_not_told_twice(environment: dict[str, 
 
 def test_a_carrier_that_hangs_is_ended_and_the_next_one_runs(environment: dict[str, str]) -> None:
     environment["CROSSVENDOR_CARRIER_SECONDS"] = "1"
-    ranks(environment, "time.sleep(100) if carrier == 'libucc' else good()")
+    # mpirun must be asked, or it leaves the ranks on the workers to themselves.
+    asked = "signal.signal(signal.SIGTERM, lambda *_: sys.exit((home / 'asked').write_text('')))"
+    ranks(environment, f"{asked}\ntime.sleep(100) if carrier == 'libucc' else good()")
     status, statements, _ = run(environment)
     assert status == 1
     assert statements[-1]["carriers"] == {"libucc": False, "gloo": True}
     assert "mpirun did not end within 1 s" in statements[-1]["message"]
+    assert (Path(environment["HOME"]) / "asked").exists()
     assert not is_running(mpirun_record(environment, "libucc")["pid"])
 
 
@@ -350,36 +357,33 @@ def test_a_worker_that_never_answers_is_named_with_the_reason(
 def test_a_worker_that_answers_late_is_waited_for() -> None:
     with socket.create_server((HOSTS[0], 0)) as reserved:
         port = int(reserved.getsockname()[1])
-    workers: list[Worker] = []
-    timer = threading.Timer(0.6, lambda: workers.append(Worker(HOSTS[0], port)))
-    timer.start()
-    begin = time.monotonic()
-    launcher.wait_for([HOSTS[0]], port, 10)
-    assert time.monotonic() - begin >= 0.5
-    timer.join()
-    workers[0].close()
+    with ExitStack() as stack:
+        timer = threading.Timer(0.6, lambda: stack.enter_context(Worker(HOSTS[0], port)))
+        timer.start()
+        stack.callback(timer.join)
+        begin = time.monotonic()
+        launcher.wait_for([HOSTS[0]], port, 10)
+        assert time.monotonic() - begin >= 0.5
 
 
 def test_something_else_on_the_port_is_no_worker() -> None:
-    worker = Worker(HOSTS[0], 0, greeting=b"HTTP/1.1")
-    assert launcher.probe(HOSTS[0], worker.port) == "answers b'HTTP'"
-    worker.close()
+    with Worker(HOSTS[0], 0, greeting=b"HTTP/1.1") as worker:
+        assert launcher.probe(HOSTS[0], worker.port) == "answers b'HTTP'"
 
 
 def test_a_worker_that_is_gone_when_a_carrier_failed_is_named(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     environment["CROSSVENDOR_CARRIERS"] = "libucc"
-    third = Worker("127.0.0.3", int(environment["CROSSVENDOR_SSH_PORT"]))
     (tmp_path / "hosts" / "worker_amd.host").write_text("127.0.0.2\n127.0.0.3")
     # Ends, as PRRTE 3.0 does when it lost a worker, with status 0; here after the worker is gone.
     ranks(environment, "time.sleep(1.5)")
-    process = start(environment)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if '"carrier-started"' in line:
-            break
-    third.close()
+    with Worker("127.0.0.3", int(environment["CROSSVENDOR_SSH_PORT"])):
+        process = start(environment)
+        assert process.stdout is not None
+        for line in process.stdout:
+            if '"carrier-started"' in line:
+                break
     output, _ = process.communicate(timeout=30)
     message = events(output)[-1]["message"]
     assert "No longer answering: 127.0.0.3 (Connection refused)." in message
