@@ -1,4 +1,4 @@
-"""`python3 -m training.allreduce_check --carrier C`: are all-reduces right, and how fast?
+"""Are all-reduces right, and how fast? `python3 -m training.allreduce_check --carrier C`.
 
 Every rank runs this; rank 0 prints the result protocol, one JSON object per line. Exit status 0:
 everything right; 1: something is wrong or failed; 2: wrong arguments or environment; 3: a step did
@@ -20,6 +20,7 @@ import torch
 
 from . import settings, versions
 from .agreement import DisagreementError, Statement, agree
+from .buffers import Tables
 from .carriers import CARRIERS
 from .cases import MIB, Case, cases, teams
 from .deadline import deadline
@@ -34,7 +35,7 @@ from .reports import case_values, rank_values, summary_values
 EXIT_WRONG: Final = 1
 EXIT_USAGE: Final = 2
 GRACE_SECONDS: Final = 3.0
-"""How much longer than the carriers' own timeouts the last resort waits, so that they speak first."""
+"""How much longer than the carriers' own timeouts the last resort waits: they speak first."""
 DEVICE: Final = "cpu"
 
 
@@ -225,8 +226,8 @@ class Check:
                         )
             except (LaunchError, ImportError, RuntimeError) as error:
                 raise CheckError("init", _first_line(error)) from error
-        memory = Memory()
-        num_wrong = 0
+        memory, tables = Memory(), Tables()
+        num_wrong = num_patterns = 0
         for number, case in enumerate(runs):
             ranks = members[case.team]
             what = f"case {number} ({describe(case)})"
@@ -234,8 +235,10 @@ class Check:
                 group = groups[case.team]
                 outcome = None
                 if group is not None:
-                    salt = number * 32  # iterations count up from it
-                    outcome = measure(case, group, ranks, launch.rank, memory, salt, self.fault)
+                    outcome = measure(
+                        case, group, ranks, launch.rank, memory, tables, num_patterns, self.fault
+                    )
+                num_patterns += case.iterations
                 num_wrong += self.settle(number, case, ranks, outcome)
         with self.within("case", "the last words"):
             passed = self.agree_on_verdict(num_wrong == 0)
