@@ -7,9 +7,9 @@ import torch
 from .buffers import Tables, Wrong
 from .cases import Case
 from .expected import a_pattern
-from .faults import spoil_input, spoil_result
 from .groups import Team
 from .outcomes import Outcome
+from .spoil import spoil_input, spoil_result
 
 
 class Memory:
