@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -37,8 +38,8 @@ _NUM_AT_ONCE: Final = 2
 _GIB: Final = 1 << 30
 _FREE_GIB: Final = 5
 """What a cold build of everything needs at its widest."""
-_STORAGE_GIB: Final = 20
-"""Beyond this the layers of old builds are dropped as a whole."""
+_NUM_LAYERS_KEPT: Final = 200
+"""A cold build makes about 40. Beyond this all are dropped, which costs one cold build."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,10 +230,7 @@ class Builder:
 
     def _shrink_storage(self) -> None:
         storage = self.cache / "storage"
-        size = sum(
-            path.lstat().st_blocks * 512 for path in storage.rglob("*") if not path.is_symlink()
-        )
-        if size > _STORAGE_GIB * _GIB:
+        if sum(1 for _ in storage.glob("*-images/*")) > _NUM_LAYERS_KEPT:
             shutil.rmtree(storage)
 
 
@@ -260,7 +258,9 @@ class Report:
         result = action()
         seconds = time.monotonic() - start
         self._progress.remove_task(task)
-        self._console.print(f"images  {name:<28} {seconds:5.1f} s  {result}", highlight=False, soft_wrap=True)
+        self._console.print(
+            f"images  {name:<28} {seconds:5.1f} s  {result}", highlight=False, soft_wrap=True
+        )
 
 
 def _run_in_order(
@@ -287,7 +287,7 @@ def _run_in_order(
 
 
 @contextlib.contextmanager
-def _lock(cache: Path, console: Console) -> Iterator[None]:
+def lock(cache: Path, console: Console) -> Iterator[None]:
     """One build per cache at a time; the second waits and then finds the first one's archives."""
     with (cache / "lock").open("w", encoding="ascii") as file:
         try:
@@ -337,7 +337,7 @@ def build(arguments: argparse.Namespace, console: Console) -> dict[str, dict[str
     builder = Builder(cache=cache, plan=planned, report=Report(console))
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with _lock(cache, console):
+        with lock(cache, console):
             if builder.missing() and os.geteuid() != 0:
                 msg = "building images needs root; run it with sudo."
                 raise BuildError(msg)
@@ -355,6 +355,12 @@ def build(arguments: argparse.Namespace, console: Console) -> dict[str, dict[str
     }
 
 
+def _stop(*_: object) -> None:
+    # At once: the builds end with this process, and waiting for them is not what was asked for.
+    print("images: stopped; the next build goes on from what is finished.", file=sys.stderr)
+    os._exit(130)
+
+
 def main(argv: Sequence[str]) -> int:
     """The command: 0 and JSON, or 2 and one sentence."""
     arguments = _arguments(argv)
@@ -364,14 +370,12 @@ def main(argv: Sequence[str]) -> int:
             parent = image.parent or "-"
             print(f"{image.name:<28} {parent:<10} {image.folder:<20} {image.reference}")
         return 0
+    signal.signal(signal.SIGINT, _stop)
     try:
         built = build(arguments, console)
     except (BuildError, subprocess.TimeoutExpired) as error:
         print(f"images: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("images: stopped; the next build goes on from what is finished.", file=sys.stderr)
-        return 130
     print(json.dumps(built))
     return 0
 

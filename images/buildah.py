@@ -84,11 +84,12 @@ class Buildah:
     def push(self, tag: str, archive: Path, reference: str, *, log: Path) -> None:
         """Writes an image as an OCI archive, whole or not at all. Raises BuildError.
 
-        Not compressed: it is read on this machine only, where unpacking costs more than reading.
+        Hardly compressed: the archive stays on this machine, and writing less is all it is for.
         """
         partial = self.folder / "tmp" / archive.name
         target = f"oci-archive:{partial}:{reference}"
-        self.run(["push", "--quiet", "--disable-compression", tag, target], log=log)
+        fast = ["--compression-format=zstd", "--compression-level=1"]
+        self.run(["push", "--quiet", *fast, tag, target], log=log)
         partial.rename(archive)
 
     def load(self, archive: Path, tag: str, *, log: Path) -> None:
@@ -107,7 +108,8 @@ class Buildah:
     def remove(self, tags: Sequence[str]) -> None:
         """Forgets images, and the layers that nothing else needs. Raises BuildError."""
         if tags:
-            self.run(["rmi", *tags], log=None)
+            # Forced, because children of a tag may still need its layers: those stay.
+            self.run(["rmi", "--force", *tags], log=None)
 
     def run(
         self, command: Sequence[str], *, log: Path | None, timeout_seconds: float | None = None
