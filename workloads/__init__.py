@@ -1,0 +1,1 @@
+"""What runs on the platform: job builders, the command that runs a job, and its report."""
