@@ -134,7 +134,7 @@ class Builder:
                     graph[image.name].add(UCC_ORIGIN.name)
             steps[BASE] = lambda: self._ensure_base(tags)
             steps[UCC_ORIGIN.name] = self._fetch_ucc
-            _run_in_order(graph, steps, self.report)
+            run_in_order(graph, steps, self.report)
             self._forget_old()
         finally:
             self.buildah.sweep()
@@ -263,7 +263,7 @@ class Report:
         )
 
 
-def _run_in_order(
+def run_in_order(
     graph: Mapping[str, set[str]], steps: Mapping[str, Callable[[], str]], report: Report
 ) -> None:
     """Runs each step after those it needs, a few at once. Raises the first failure."""
@@ -306,7 +306,8 @@ def default_cache() -> Path:
     return Path(caches) / PROJECT / "images"
 
 
-def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The command line's options."""
     parser = argparse.ArgumentParser(prog="python -m images.build", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="images to build; default: all")
     parser.add_argument("--cache", type=Path, default=default_cache(), metavar="DIR")
@@ -363,7 +364,7 @@ def _stop(*_: object) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """The command: 0 and JSON, or 2 and one sentence."""
-    arguments = _arguments(argv)
+    arguments = parse(argv)
     console = Console(stderr=True)
     if arguments.list:
         for image in IMAGES.values():
