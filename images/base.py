@@ -18,6 +18,8 @@ from infra import versions
 _REGISTRY: Final = "https://registry-1.docker.io/v2/"
 _REGISTRY_SECONDS: Final = 4
 _PULL_SECONDS: Final = 120
+_KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+"""Ubuntu has it in a package of its own; mmdebstrap finds it there by itself."""
 
 _DOCKERFILE: Final = """\
 FROM scratch
@@ -29,7 +31,7 @@ CMD ["bash"]
 
 def make(buildah: Buildah, tag: str, *, log: Path) -> str:
     """Puts the base into the storage; says where it came from. Raises BuildError."""
-    if _is_registry_reachable():
+    if is_registry_reachable():
         try:
             _pull(buildah, tag, log=log)
         except (BuildError, subprocess.TimeoutExpired) as error:
@@ -41,7 +43,7 @@ def make(buildah: Buildah, tag: str, *, log: Path) -> str:
     return "made from packages"
 
 
-def _is_registry_reachable() -> bool:
+def is_registry_reachable() -> bool:
     """Asked first, because buildah would try again and again for minutes."""
     try:
         with urllib.request.urlopen(_REGISTRY, timeout=_REGISTRY_SECONDS):
@@ -61,18 +63,22 @@ def _pull(buildah: Buildah, tag: str, *, log: Path) -> None:
 
 
 def _bootstrap(buildah: Buildah, tag: str, *, log: Path) -> None:
-    if shutil.which("mmdebstrap") is None:
-        msg = (
-            "the base image cannot be pulled, and mmdebstrap, which makes it, is missing; "
-            "install it with apt-get install mmdebstrap."
-        )
-        raise BuildError(msg)
+    for package, is_there in (
+        ("mmdebstrap", shutil.which("mmdebstrap") is not None),
+        (_KEYRING.stem, _KEYRING.exists()),
+    ):
+        if not is_there:
+            msg = (
+                f"the base image cannot be pulled, and {package}, which making it needs, "
+                f"is missing; install it with apt-get install {package}."
+            )
+            raise BuildError(msg)
     context = buildah.folder / "tmp" / "base"
     context.mkdir(parents=True)
     command = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=tar"]
     options = [f"--dpkgopt={REPOSITORY / 'images/scripts/dpkg.cfg'}", "--skip=output/dev"]
     run(
-        [*ISOLATED, *command, *options, versions.DEBIAN_RELEASE, f"{context}/base.tar", *_mirror()],
+        [*ISOLATED, *command, *options, versions.DEBIAN_RELEASE, f"{context}/base.tar", *mirror()],
         log=log,
     )
     dockerfile = context / "Dockerfile"
@@ -81,7 +87,7 @@ def _bootstrap(buildah: Buildah, tag: str, *, log: Path) -> None:
     shutil.rmtree(context)
 
 
-def _mirror() -> list[str]:
+def mirror() -> list[str]:
     """This machine's own mirrors as sources of the release; empty for mmdebstrap's default."""
     listed = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)"],

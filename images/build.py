@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -37,8 +38,8 @@ _NUM_AT_ONCE: Final = 2
 _GIB: Final = 1 << 30
 _FREE_GIB: Final = 5
 """What a cold build of everything needs at its widest."""
-_STORAGE_GIB: Final = 20
-"""Beyond this the layers of old builds are dropped as a whole."""
+_NUM_LAYERS_KEPT: Final = 200
+"""A cold build makes about 40. Beyond this all are dropped, which costs one cold build."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +134,7 @@ class Builder:
                     graph[image.name].add(UCC_ORIGIN.name)
             steps[BASE] = lambda: self._ensure_base(tags)
             steps[UCC_ORIGIN.name] = self._fetch_ucc
-            _run_in_order(graph, steps, self.report)
+            run_in_order(graph, steps, self.report)
             self._forget_old()
         finally:
             self.buildah.sweep()
@@ -229,10 +230,7 @@ class Builder:
 
     def _shrink_storage(self) -> None:
         storage = self.cache / "storage"
-        size = sum(
-            path.lstat().st_blocks * 512 for path in storage.rglob("*") if not path.is_symlink()
-        )
-        if size > _STORAGE_GIB * _GIB:
+        if sum(1 for _ in storage.glob("*-images/*")) > _NUM_LAYERS_KEPT:
             shutil.rmtree(storage)
 
 
@@ -265,7 +263,7 @@ class Report:
         )
 
 
-def _run_in_order(
+def run_in_order(
     graph: Mapping[str, set[str]], steps: Mapping[str, Callable[[], str]], report: Report
 ) -> None:
     """Runs each step after those it needs, a few at once. Raises the first failure."""
@@ -289,7 +287,7 @@ def _run_in_order(
 
 
 @contextlib.contextmanager
-def _lock(cache: Path, console: Console) -> Iterator[None]:
+def lock(cache: Path, console: Console) -> Iterator[None]:
     """One build per cache at a time; the second waits and then finds the first one's archives."""
     with (cache / "lock").open("w", encoding="ascii") as file:
         try:
@@ -308,7 +306,8 @@ def default_cache() -> Path:
     return Path(caches) / PROJECT / "images"
 
 
-def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The command line's options."""
     parser = argparse.ArgumentParser(prog="python -m images.build", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="images to build; default: all")
     parser.add_argument("--cache", type=Path, default=default_cache(), metavar="DIR")
@@ -339,7 +338,7 @@ def build(arguments: argparse.Namespace, console: Console) -> dict[str, dict[str
     builder = Builder(cache=cache, plan=planned, report=Report(console))
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with _lock(cache, console):
+        with lock(cache, console):
             if builder.missing() and os.geteuid() != 0:
                 msg = "building images needs root; run it with sudo."
                 raise BuildError(msg)
@@ -357,23 +356,27 @@ def build(arguments: argparse.Namespace, console: Console) -> dict[str, dict[str
     }
 
 
+def _stop(*_: object) -> None:
+    # At once: the builds end with this process, and waiting for them is not what was asked for.
+    print("images: stopped; the next build goes on from what is finished.", file=sys.stderr)
+    os._exit(130)
+
+
 def main(argv: Sequence[str]) -> int:
     """The command: 0 and JSON, or 2 and one sentence."""
-    arguments = _arguments(argv)
+    arguments = parse(argv)
     console = Console(stderr=True)
     if arguments.list:
         for image in IMAGES.values():
             parent = image.parent or "-"
             print(f"{image.name:<28} {parent:<10} {image.folder:<20} {image.reference}")
         return 0
+    signal.signal(signal.SIGINT, _stop)
     try:
         built = build(arguments, console)
     except (BuildError, subprocess.TimeoutExpired) as error:
         print(f"images: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("images: stopped; the next build goes on from what is finished.", file=sys.stderr)
-        return 130
     print(json.dumps(built))
     return 0
 

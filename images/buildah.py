@@ -34,8 +34,10 @@ class Buildah:
     folder: Path
 
     @property
-    def _storage(self) -> Path:
-        return self.folder / "storage"
+    def options(self) -> list[str]:
+        """What makes any buildah command use this storage."""
+        folders = ["--root", str(self.folder / "storage"), "--runroot", str(self.folder / "run")]
+        return [*folders, "--storage-driver", self._driver()]
 
     def prepare(self) -> None:
         """Checks the tool and sweeps what a killed command left. Raises BuildError."""
@@ -115,8 +117,6 @@ class Buildah:
         self, command: Sequence[str], *, log: Path | None, timeout_seconds: float | None = None
     ) -> str:
         """One buildah command; its stdout. Its stderr goes to the log. Raises BuildError."""
-        options = ["--root", str(self._storage), "--runroot", str(self.folder / "run")]
-        options += ["--storage-driver", self._driver()]
         first, *rest = command
         if first in ("build", "push", "pull"):
             rest.insert(0, f"--signature-policy={self.folder / 'policy.json'}")
@@ -125,7 +125,7 @@ class Buildah:
             "BUILDAH_ISOLATION": "chroot",
             "TMPDIR": str(self.folder / "tmp"),
         }
-        whole = [*ISOLATED, "buildah", *options, first, *rest]
+        whole = [*ISOLATED, "buildah", *self.options, first, *rest]
         return run(whole, log=log, env=environment, timeout_seconds=timeout_seconds)
 
     def _driver(self) -> str:

@@ -78,7 +78,7 @@ def openmpi(version: str | None) -> str:
     """Open MPI has the ucx point-to-point layer; its version is the table's."""
     lines = _output("ompi_info", "--parsable", "--all").splitlines()
     [found] = {line.rpartition(":")[2] for line in lines if line.startswith("ompi:version:full:")}
-    _expect("Open MPI", found, version)
+    expect("Open MPI", found, version)
     if not any(line.startswith("mca:pml:ucx:version:") for line in lines):
         raise BrokenPromiseError("Open MPI has no pml ucx; install one that was built with UCX.")
     return found
@@ -89,8 +89,8 @@ def ucx(version: str | None) -> str:
     library = ctypes.CDLL("libucp.so.0")
     library.ucp_get_version_string.restype = ctypes.c_char_p
     found = library.ucp_get_version_string().decode()
-    _expect("UCX", found, version)
-    return f"{found} at {_mapped('libucp')}"
+    expect("UCX", found, version)
+    return f"{found} at {mapped('libucp')}"
 
 
 def sshd(_: str | None) -> str:
@@ -104,7 +104,7 @@ def torch(version: str | None) -> str:
     import torch.distributed as dist
 
     found = torch.__version__.partition("+")[0]
-    _expect("torch", found, version)
+    expect("torch", found, version)
     missing = [
         name
         for name, is_there in (("mpi", dist.is_mpi_available()), ("gloo", dist.is_gloo_available()))
@@ -123,13 +123,13 @@ def ucc(version: str | None) -> str:
     major, minor, release = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_uint()
     library.ucc_get_version(ctypes.byref(major), ctypes.byref(minor), ctypes.byref(release))
     found = f"{major.value}.{minor.value}.{release.value}"
-    _expect("UCC", found, version)
+    expect("UCC", found, version)
     config = ctypes.c_void_p()
     # Reading the configuration loads the components, of which tl_ucp is linked to UCX.
     if library.ucc_lib_config_read(None, None, ctypes.byref(config)) != 0:
         raise BrokenPromiseError("UCC cannot read its configuration; see UCC_LOG_LEVEL=debug.")
-    loaded = _mapped("libucc_tl_ucp")
-    libraries = [_mapped(name) for name in ("libucc", "libucp", "libuct", "libucs", "libmpi")]
+    loaded = mapped("libucc_tl_ucp")
+    libraries = [mapped(name) for name in ("libucc", "libucp", "libuct", "libucs", "libmpi")]
     origin = (UCC / "ORIGIN").read_text(encoding="utf-8").strip()
     return f"{found} from {origin}; with torch in one process: {', '.join([loaded, *libraries])}"
 
@@ -143,18 +143,19 @@ def backend(_: str | None) -> str:
         raise BrokenPromiseError(f"{PACKAGE}/libucc has no *.so; the backend was not compiled.")
     for extension in extensions:
         ctypes.CDLL(str(extension))
-    _mapped("libucp")
+    mapped("libucp")
     return ", ".join(extension.name for extension in extensions)
 
 
-def _expect(what: str, found: str, version: str | None) -> None:
+def expect(what: str, found: str, version: str | None) -> None:
+    """Refuses a version that is not the given one. Raises BrokenPromiseError."""
     if version is not None and found.removeprefix("v") != version:
         raise BrokenPromiseError(
             f"{what} is {found}, infra/versions.py says {version}; change one."
         )
 
 
-def _mapped(name: str) -> str:
+def mapped(name: str) -> str:
     """Path of the one library of this name in this process."""
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").split()
     paths = {path for path in maps if Path(path).name.partition(".so")[0] == name}

@@ -46,7 +46,11 @@ PACKAGES: Final = (
     Package(name="nftables", provides=("nft",)),
     Package(name="openssl", provides=("openssl",)),
     Package(name="buildah", provides=("buildah",)),
-    Package(name="debootstrap", provides=("debootstrap",)),
+    Package(name="mmdebstrap", provides=("mmdebstrap",)),
+    Package(
+        name="debian-archive-keyring",
+        provides=("/usr/share/keyrings/debian-archive-keyring.gpg",),
+    ),
     Package(name="util-linux", provides=("nsenter",)),
 )
 
