@@ -43,7 +43,7 @@ ifeq ($(CLUSTER),build/kubeconfig)
 	@$(LOCAL) up
 endif
 	@$(PYTHON) -m infra.render deploy --stack $(STACK) --kubeconfig $(CLUSTER) $(SIZES)
-	@$(PYTHON) -m workloads.run allreduce --kubeconfig $(CLUSTER)
+	@$(PYTHON) -m workloads.run allreduce --kubeconfig $(CLUSTER) --timings build/timings.jsonl
 
 .PHONY: down
 down: $(VENV)/ready ## remove the local environment completely; caches stay
