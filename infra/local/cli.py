@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +18,6 @@ from infra.local.machine import LocalError
 from infra.progress import Progress
 
 _CHECKOUT: Final = Path(__file__).parents[2]
-BUILD: Final = _CHECKOUT / "build"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,6 +57,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="POOL=N",
         help="nodes of a pool, instead of the stack file's number; may be repeated",
     )
+    parser.add_argument(
+        "--build",
+        type=Path,
+        default=_CHECKOUT / "build",
+        help="folder for the kubeconfig, the tools and the timings (default: build)",
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for function, text in (
         (_up, "start the environment, or reuse the running one"),
@@ -93,21 +97,21 @@ def cache_folder() -> Path:
     return Path(base, "crossvendor").resolve()
 
 
-def _up(stack: StackConfig, _: argparse.Namespace) -> None:
-    BUILD.mkdir(exist_ok=True)
-    timings = BUILD / "timings.jsonl"
+def _up(stack: StackConfig, options: argparse.Namespace) -> None:
+    options.build.mkdir(exist_ok=True)
+    timings = options.build / "timings.jsonl"
     timings.unlink(missing_ok=True)
     running = environment.up(stack, cache=cache_folder(), progress=Progress(timings))
-    _link_into_build(running)
+    _link(running, options.build)
 
 
-def _link_into_build(running: Environment) -> None:
-    """Put what a person and the next commands use under build/."""
+def _link(running: Environment, build: Path) -> None:
+    """Put what a person and the next commands use into the build folder."""
     links = {
-        BUILD / "kubeconfig": running.layout.kubeconfig,
-        BUILD / "bin": running.toolchain.binaries,
-        BUILD / "charts" / "volcano": running.toolchain.volcano_chart,
-        BUILD / "crds": running.toolchain.volcano_crds,
+        build / "kubeconfig": running.layout.kubeconfig,
+        build / "bin": running.toolchain.binaries,
+        build / "charts" / "volcano": running.toolchain.volcano_chart,
+        build / "crds": running.toolchain.volcano_crds,
     }
     for link, target in links.items():
         link.parent.mkdir(exist_ok=True)
@@ -115,10 +119,9 @@ def _link_into_build(running: Environment) -> None:
         link.symlink_to(target)
 
 
-def _down(stack: StackConfig, _: argparse.Namespace) -> None:
+def _down(stack: StackConfig, options: argparse.Namespace) -> None:
     environment.down(stack.local.name, cache=cache_folder())
-    with suppress(FileNotFoundError):
-        (BUILD / "kubeconfig").unlink()
+    (options.build / "kubeconfig").unlink(missing_ok=True)
 
 
 def _status(stack: StackConfig, _: argparse.Namespace) -> None:
@@ -137,12 +140,12 @@ def _logs(stack: StackConfig, _: argparse.Namespace) -> None:
         print(f"== {file}", *lines, sep="\n")
 
 
-def _shell(stack: StackConfig, _: argparse.Namespace) -> None:
+def _shell(stack: StackConfig, options: argparse.Namespace) -> None:
     layout = Layout.of(stack, cache=cache_folder())
     if not layout.kubeconfig.exists():
         msg = "the environment is not up; start it with `make up`."
         raise LocalError(msg)
-    path = f"{BUILD / 'bin'}:{os.environ['PATH']}"
+    path = f"{options.build / 'bin'}:{os.environ['PATH']}"
     shell = os.environ.get("SHELL") or shutil.which("bash") or "/bin/sh"
     subprocess.run(
         [shell], env={**os.environ, "KUBECONFIG": str(layout.kubeconfig), "PATH": path}, check=False

@@ -15,7 +15,12 @@ NAME = "cvtest"
 def command(stack: Path, *words: str, sizes: Sequence[str] = ()) -> list[str]:
     """The command line of `python -m infra.local` for a stack file."""
     flags = [word for size in sizes for word in ("--size", size)]
-    return [sys.executable, "-m", "infra.local", "--stack", str(stack), *flags, *words]
+    build = stack.parent / "build"
+    return [
+        *(sys.executable, "-m", "infra.local", "--stack", str(stack), "--build", str(build)),
+        *flags,
+        *words,
+    ]
 
 
 def local(
