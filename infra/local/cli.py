@@ -14,7 +14,7 @@ from infra.config import ConfigError, StackConfig
 from infra.local import environment
 from infra.local.environment import Environment
 from infra.local.layout import Layout
-from infra.local.machine import LocalError
+from infra.local.machine import LocalError, require_root
 from infra.progress import Progress
 
 _CHECKOUT: Final = Path(__file__).parents[2]
@@ -98,6 +98,7 @@ def cache_folder() -> Path:
 
 
 def _up(stack: StackConfig, options: argparse.Namespace) -> None:
+    require_root()
     options.build.mkdir(exist_ok=True)
     timings = options.build / "timings.jsonl"
     timings.unlink(missing_ok=True)
@@ -120,6 +121,7 @@ def _link(running: Environment, build: Path) -> None:
 
 
 def _down(stack: StackConfig, options: argparse.Namespace) -> None:
+    require_root()
     environment.down(stack.local.name, cache=cache_folder())
     (options.build / "kubeconfig").unlink(missing_ok=True)
 

@@ -43,7 +43,6 @@ class Environment:
 
 def up(stack: StackConfig, *, cache: Path, progress: Progress) -> Environment:
     """Start the environment, or reuse the running one when it is what the stack asks for."""
-    machine.require_root()
     layout = Layout.of(stack, cache=cache)
     tools = toolchain.location(cache)
     is_cold = not tools.folder.exists()
@@ -77,7 +76,6 @@ def up(stack: StackConfig, *, cache: Path, progress: Progress) -> Environment:
 
 def down(name: str, *, cache: Path) -> None:
     """Remove everything of the environment from the machine; toolchain and images stay cached."""
-    machine.require_root()
     with _lock(name):
         _sweep(name, _recorded_state(name) or cache / "state" / name)
     shutil.rmtree(run_folder(name), ignore_errors=True)

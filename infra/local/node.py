@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+import grpc
 import yaml
 
 from infra.local import cgroups, control_plane, machine, processes
@@ -99,11 +100,24 @@ def start_containerd(layout: Layout, node: Node) -> None:
     ])  # fmt: skip
     processes.wait_until(
         f"containerd of node {node.name}",
-        socket.exists,
-        seconds=30,
+        lambda: _answers(socket),
+        seconds=60,
         hint=f"see {layout.logs / node.name}-containerd.log",
         every=0.05,
     )
+
+
+def _answers(socket: Path) -> bool:
+    """Whether the container runtime is ready: a kubelet that asks it earlier gives up."""
+    if not socket.exists():
+        return False
+    with grpc.insecure_channel(f"unix://{socket}") as channel:
+        version = channel.unary_unary("/runtime.v1.RuntimeService/Version")
+        try:
+            version(b"", timeout=2)
+        except grpc.RpcError:
+            return False
+    return True
 
 
 def is_alive(layout: Layout, node: Node) -> bool:

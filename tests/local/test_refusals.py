@@ -4,13 +4,14 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.local.conftest import NAME, local, values
+from tests.local.conftest import CHECKOUT, NAME, local, values
 from tests.local.test_lifecycle import machine_state
 
 pytestmark = pytest.mark.local
@@ -37,11 +38,25 @@ def refusal(stack: Path, **options: object) -> str:
     return sentence
 
 
-def test_without_root(stack: Path) -> None:
+@pytest.mark.parametrize("word", ["up", "down"])
+def test_without_root(stack: Path, word: str) -> None:
+    # Modules first: another user may not be able to read where root keeps its Python.
+    program = (
+        "import os, sys; from infra.local import cli; os.setgroups([]);"
+        "os.setgid(65534); os.setuid(65534); sys.exit(cli.main(sys.argv[1:]))"
+    )
     stack.chmod(0o644)
     for folder in (stack.parent, *stack.parent.parents[:2]):
         folder.chmod(0o755)
-    sentence = refusal(stack, user=65534, group=65534, extra_groups=[])
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--stack", str(stack), word],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    [sentence] = done.stderr.strip().splitlines()
     assert "runs as user 65534" in sentence
     assert sentence.endswith("run it with sudo.")
 

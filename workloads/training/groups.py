@@ -41,6 +41,7 @@ def connect(launch: Launch, timeout: timedelta) -> Any:
             launch.world_size,
             is_master=launch.rank == 0 and not launch.is_store_elsewhere,
             timeout=timeout,
+            wait_for_workers=False,  # the agreement can name who is missing, the store cannot
             use_libuv=False,  # Debian's torch is built without
         )
     except RuntimeError as error:

@@ -14,13 +14,13 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// How the thread waits between two looks at the network. Small messages come back within the first
-// two steps; for long ones, and on few cores or under a CPU limit, sleeping costs no bandwidth
-// (sockets buffer far more than arrives in SLEEP) and leaves the core to those who compute.
-// README.md has the measurements.
-constexpr microseconds SPIN{20};         // look again at once
-constexpr microseconds YIELD{300};       // then let others run in between
+// How the thread waits between two looks at the network. Small messages come back while it yields;
+// for long ones, and on few cores or under a CPU limit, sleeping leaves the core to those who
+// compute, and sockets buffer what arrives meanwhile. It never spins: with more ranks than cores
+// that costs twice the processor time and gains nothing (README.md has the measurements).
+constexpr microseconds YIELD{300};       // after the last event: let others run, look again
 constexpr microseconds SLEEP{50};        // then sleep between looks while something is in flight
+constexpr int LOOKS = 4;                 // UCC takes only so much off a socket at once
 constexpr milliseconds LINGER{100};      // after the last collective a peer may still need answers
 constexpr milliseconds LINGER_SLEEP{1};  // so look often at first
 constexpr milliseconds IDLE_SLEEP{20};   // and rarely later
@@ -69,14 +69,14 @@ bool Progress::State::take(std::vector<std::shared_ptr<Task>>& tasks) {
   auto quiet = Clock::now() - last_event;
   std::unique_lock<std::mutex> lock(mutex);
   if (submitted.empty() && !stopping) {
-    if (running.empty()) {
-      wake.wait_for(lock, quiet < LINGER ? LINGER_SLEEP : IDLE_SLEEP);
-    } else if (quiet >= YIELD) {
-      wake.wait_for(lock, SLEEP);
-    } else if (quiet >= SPIN) {
+    if (quiet < YIELD) {
       lock.unlock();
       sched_yield();
       lock.lock();
+    } else if (!running.empty()) {
+      wake.wait_for(lock, SLEEP);
+    } else {
+      wake.wait_for(lock, quiet < LINGER ? LINGER_SLEEP : IDLE_SLEEP);
     }
   }
   tasks.swap(submitted);
@@ -139,7 +139,7 @@ void Progress::run(std::shared_ptr<State> state, std::promise<void> ready) {
       if (!state->advance(task, task->start(context->handle()))) state->running.push_back(task);
     }
     fresh.clear();
-    context->progress();
+    for (int look = 0; look < LOOKS; ++look) context->progress();
     for (size_t i = 0; i < state->running.size();) {
       if (state->advance(state->running[i], state->running[i]->test())) {
         state->running.erase(state->running.begin() + i);

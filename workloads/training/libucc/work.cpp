@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <sched.h>
+
 #include <deque>
 #include <functional>
 #include <thread>
@@ -9,6 +11,9 @@
 namespace crossvendor {
 
 namespace {
+
+// A small collective is over before a sleeping thread would be awake.
+constexpr std::chrono::microseconds WAIT_SPIN{100};
 
 // Runs what follows on a future. Python may have hung callbacks on it, which take the GIL, and the
 // progress thread must not wait for that.
@@ -60,6 +65,7 @@ void Work::complete(const std::string& error) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     completed_ = true;
+    is_over_.store(true, std::memory_order_release);
     exception_ = exception;
     future = future_;
     cv_.notify_all();
@@ -71,6 +77,10 @@ void Work::complete(const std::string& error) {
 }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
+  auto end = std::chrono::steady_clock::now() + WAIT_SPIN;
+  while (!is_over_.load(std::memory_order_acquire) && std::chrono::steady_clock::now() < end) {
+    sched_yield();
+  }
   std::unique_lock<std::mutex> lock(mutex_);
   auto is_over = [this] { return completed_; };
   if (timeout == kNoTimeout) {

@@ -3,6 +3,7 @@
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include <atomic>
 #include <vector>
 
 namespace crossvendor {
@@ -22,6 +23,7 @@ class Work final : public c10d::Work {
   void settle(const c10::intrusive_ptr<c10::ivalue::Future>& future);
 
   std::vector<at::Tensor> outputs_;
+  std::atomic<bool> is_over_{false};
   c10::intrusive_ptr<c10::ivalue::Future> future_;  // under mutex_; made on demand
 };
 
