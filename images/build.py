@@ -300,10 +300,11 @@ def lock(cache: Path, console: Console) -> Iterator[None]:
 
 def default_cache() -> Path:
     """Outside the checkout, so that a fresh clone does not build again; as in the Makefile."""
-    if (own := os.environ.get("CROSSVENDOR_CACHE")) is not None:
-        return Path(own) / "images"
-    caches = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-    return Path(caches) / PROJECT / "images"
+    own = os.environ.get("CROSSVENDOR_CACHE")
+    if own:
+        return Path(own).resolve() / "images"
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches, PROJECT, "images").resolve()
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:

@@ -135,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
 def _size(text: str) -> tuple[str, int]:
     pool, separator, nodes = text.partition("=")
     if not separator or not nodes.isdecimal():
-        msg = f"{text!r} is not POOL=NODES, for example nvidia=2"
+        msg = f"{text!r} is not POOL=N, for example nvidia=2"
         raise argparse.ArgumentTypeError(msg)
     return pool, int(nodes)
 
@@ -168,7 +168,8 @@ def _kubeconfig(argument: Path | None, configured: str | None) -> Path | None:
             "leave one of the two out."
         )
         raise RenderError(msg)
-    path = Path(configured) if configured is not None else argument
+    # Pulumi's provider reads a stack file's path from the program's folder, so this does too.
+    path = ROOT / configured if configured is not None else argument
     if path is not None and not path.is_file():
         msg = f"kubeconfig {path} does not exist; name the file of the cluster to deploy to."
         raise RenderError(msg)

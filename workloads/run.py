@@ -145,6 +145,7 @@ def run(options: Options, console: Console) -> int:
     """One job from its submission to its report. Raises CannotRunError before there is a job."""
     started = time.time()
     kubectl = options.kubectl
+    earlier = _earlier(options.timings)
     server = _server(kubectl)
     nodes = _nodes(kubectl)
     workers = num_workers(options.workers, nodes)
@@ -183,7 +184,6 @@ def run(options: Options, console: Console) -> int:
         if not options.keeps_job:
             _delete(kubectl, request.job, console)
     seconds = Timing(step="allreduce job", seconds=time.time() - started)
-    earlier = read_timings(options.timings) if options.timings is not None else ()
     record = watch.record(
         finished=time.time(),
         server=server,
@@ -264,6 +264,16 @@ def _carrier(name: str) -> jobs.Carrier:
 
 def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
+
+
+def _earlier(timings: Path | None) -> tuple[Timing, ...]:
+    if timings is None:
+        return ()
+    try:
+        return read_timings(timings)
+    except (OSError, ValueError) as error:
+        msg = f'--timings: {timings} is not lines of {{"step", "seconds"}}; remove it.'
+        raise CannotRunError(msg) from error
 
 
 def _server(kubectl: Kubectl) -> str:

@@ -38,7 +38,7 @@ def prepare(layout: Layout, node: Node, authority: Authority, image_store: Path)
     # Unpacked layers are never written to again (containers write to upper layers of their own),
     # so nodes can share their files. The databases that say what is there are each node's own.
     run(["cp", "-al", image_store, here / "containerd"], timeout=300)
-    for database in (here / "containerd").rglob("*.db"):
+    for database in (here / "containerd").glob("*/*.db"):  # the plugins', not the layers'
         run(["cp", "--remove-destination", image_store / database.relative_to(here / "containerd"),
              database])  # fmt: skip
     (here / "base-spec.json").write_text(json.dumps(_base_spec()), encoding="utf-8")

@@ -173,6 +173,8 @@ class Run:
 
     exit_status: int
     output: str
+    report: Path
+    """The page it wrote."""
     events: list[dict[str, Any]]
 
     def of(self, kind: str) -> list[dict[str, Any]]:
@@ -199,6 +201,7 @@ def run_check(kubeconfig: Path, folder: Path, *arguments: str) -> Run:
     return Run(
         exit_status=done.returncode,
         output=done.stdout + done.stderr,
+        report=folder / "report" / "index.html",
         events=[json.loads(line) for line in lines],
     )
 

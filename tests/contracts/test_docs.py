@@ -18,7 +18,8 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.builders import CHECKOUT
+
 CODE: Final = ("images", "infra", "workloads")
 """Folders whose messages people see."""
 NOT_OURS: Final = frozenset({"build", ".git", ".venv"})
@@ -59,7 +60,7 @@ class Document:
     @property
     def name(self) -> str:
         """From the repository's root."""
-        return self.path.relative_to(ROOT).as_posix()
+        return self.path.relative_to(CHECKOUT).as_posix()
 
     @property
     def words(self) -> list[str]:
@@ -68,7 +69,7 @@ class Document:
 
 
 def is_ours(path: Path) -> bool:
-    return NOT_OURS.isdisjoint(path.relative_to(ROOT).parts)
+    return NOT_OURS.isdisjoint(path.relative_to(CHECKOUT).parts)
 
 
 def read(path: Path) -> Document:
@@ -107,16 +108,16 @@ def anchors(tokens: list[Token]) -> Iterator[str]:
         seen[slug] += 1
 
 
-DOCUMENTS: Final = [read(path) for path in sorted(ROOT.rglob("*.md")) if is_ours(path)]
-README: Final = ROOT / "README.md"
-DECISIONS: Final = sorted((ROOT / "docs/adr").glob("[0-9]*.md"))
+DOCUMENTS: Final = [read(path) for path in sorted(CHECKOUT.rglob("*.md")) if is_ours(path)]
+README: Final = CHECKOUT / "README.md"
+DECISIONS: Final = sorted((CHECKOUT / "docs/adr").glob("[0-9]*.md"))
 
 each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 
 
 @cache
 def makefile() -> str:
-    return (ROOT / "Makefile").read_text(encoding="utf-8")
+    return (CHECKOUT / "Makefile").read_text(encoding="utf-8")
 
 
 def make_words(code: str) -> list[str]:
@@ -139,7 +140,7 @@ def unknown_make_words(code: str) -> list[str]:
 def looks_like_a_path(word: str) -> bool:
     if not re.fullmatch(r"[\w.][\w./-]*", word) or "//" in word:
         return False
-    return word.endswith(SUFFIXES) or word.split("/")[0] in {p.name for p in ROOT.iterdir()} | {
+    return word.endswith(SUFFIXES) or word.split("/")[0] in {p.name for p in CHECKOUT.iterdir()} | {
         "build"
     }
 
@@ -149,14 +150,14 @@ def messages() -> tuple[str, ...]:
     """Every text in the code, with its holes as NUL, and the shell's lines."""
     found: list[str] = []
     for folder in CODE:
-        for path in (ROOT / folder).rglob("*.py"):
+        for path in (CHECKOUT / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 match node:
                     case ast.Constant(value=str(text)):
                         found.append(text)
                     case ast.JoinedStr(values=parts):
                         found.append("".join(_part(part) for part in parts))
-    scripts = [ROOT / "Makefile", *(ROOT / "images/scripts").glob("*")]
+    scripts = [CHECKOUT / "Makefile", *(CHECKOUT / "images/scripts").glob("*")]
     for script in scripts:
         found += script.read_text(encoding="utf-8").splitlines()
     return tuple(found)
@@ -200,7 +201,7 @@ def test_every_path_exists(document: Document) -> None:
         if not looks_like_a_path(word) or path in MADE | READERS_OWN:
             continue
         assert path.split("/")[0] != "build", f"{document.name}: {word} is not in MADE"
-        is_there = (ROOT / path).exists() or (document.path.parent / path).exists()
+        is_there = (CHECKOUT / path).exists() or (document.path.parent / path).exists()
         assert is_there, f"{document.name}: {word} does not exist"
 
 
@@ -208,8 +209,8 @@ def test_every_path_exists(document: Document) -> None:
 def test_every_module_exists(document: Document) -> None:
     for code in document.codes:
         for module in re.findall(r"python3? -m ([\w.]+)", code):
-            path = ROOT / module.replace(".", "/")
-            if (ROOT / module.split(".")[0]).is_dir():
+            path = CHECKOUT / module.replace(".", "/")
+            if (CHECKOUT / module.split(".")[0]).is_dir():
                 is_there = path.with_suffix(".py").exists() or (path / "__main__.py").exists()
                 assert is_there, f"{document.name}: python -m {module} has nothing to run"
 
@@ -235,13 +236,13 @@ def test_every_quoted_sentence_is_one_that_the_code_says(document: Document, quo
 def test_the_readmes_tree_is_the_repositorys() -> None:
     tokens = MarkdownIt("commonmark").parse(README.read_text(encoding="utf-8"))
     [tree] = [t.content for t in tokens if t.type == "fence" and "__main__.py " in t.content]
-    folder = ROOT
+    folder = CHECKOUT
     for line in tree.splitlines():
         name = line.split()[0]
         if not line.startswith(" "):
-            folder = ROOT
+            folder = CHECKOUT
         path = folder / name
-        assert path.exists(), f"README.md, tree: {path.relative_to(ROOT)} does not exist"
+        assert path.exists(), f"README.md, tree: {path.relative_to(CHECKOUT)} does not exist"
         if name.endswith("/") and not line.startswith(" "):
             folder = path
 
@@ -266,7 +267,7 @@ def test_a_decision_is_one_page_of_four_parts(path: Path) -> None:
 
 
 def test_the_list_of_decisions_names_each_by_its_title() -> None:
-    index = (ROOT / "docs/adr/README.md").read_text(encoding="utf-8")
+    index = (CHECKOUT / "docs/adr/README.md").read_text(encoding="utf-8")
     for path in DECISIONS:
         title = path.read_text(encoding="utf-8").splitlines()[0].partition(": ")[2]
         row = f"| [{path.name[:4]}]({path.name}) | {title} |"
@@ -278,7 +279,7 @@ def test_documents_are_ascii(document: Document) -> None:
     assert document.path.read_text(encoding="utf-8").isascii()
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/**/*.svg")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(CHECKOUT.glob("docs/**/*.svg")), ids=lambda path: path.name)
 def test_a_picture_loads_nothing_and_says_what_it_shows(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     picture = ElementTree.fromstring(text)  # noqa: S314 - a file of this repository

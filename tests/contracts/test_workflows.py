@@ -7,8 +7,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-ROOT: Final = Path(__file__).parents[2]
-WORKFLOWS: Final = sorted((ROOT / ".github/workflows").glob("*.yml"))
+from tests.builders import CHECKOUT
+
+WORKFLOWS: Final = sorted((CHECKOUT / ".github/workflows").glob("*.yml"))
 
 each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 
@@ -28,7 +29,7 @@ def test_every_action_is_pinned_by_commit_with_its_version_beside(path: Path) ->
 
 @each_workflow
 def test_every_step_of_ours_is_a_target_of_the_makefile(path: Path) -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    makefile = (CHECKOUT / "Makefile").read_text(encoding="utf-8")
     targets = [
         match.group(1)
         for step in steps(path)

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from images.build import default_cache, lock
 from images.buildah import ISOLATED, Buildah
-from images.catalog import IMAGES
+from images.catalog import IMAGES, UCC_ORIGIN
 from tests.builders import CHECKOUT
 
 # What a pod has, and no more: volumes where the manifests mount them, a user, no rights.
@@ -104,6 +104,8 @@ class Container:
 def build_images(*arguments: str) -> dict[str, Any]:
     """Runs the command; name -> reference, archive, key."""
     command = [sys.executable, "-m", "images.build", *arguments]
+    if os.environ.get("UCC_SOURCE"):
+        command += ["--ucc-source", os.environ["UCC_SOURCE"]]
     done = subprocess.run(
         command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, check=False, timeout=580
     )
@@ -114,8 +116,15 @@ def build_images(*arguments: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def built() -> dict[str, Any]:
-    """The images of ours, built if they are not yet."""
-    return build_images("launcher", "worker-cpu", "pause")
+    """The images that need nothing from outside the repository, built if they are not yet."""
+    return build_images(
+        *(
+            image.name
+            for image in IMAGES.values()
+            if image.is_published
+            and all(context.path or context is UCC_ORIGIN for context in image.contexts)
+        )
+    )
 
 
 @pytest.fixture(scope="session")
@@ -163,8 +172,13 @@ def pause(containers: dict[str, Container]) -> Container:
     return containers["pause"]
 
 
-@pytest.fixture(params=["launcher", "worker-cpu"])
+@pytest.fixture(
+    params=[
+        image.name
+        for image in IMAGES.values()
+        if any(context.name == "training" for context in image.contexts)
+    ]
+)
 def training_image(request: pytest.FixtureRequest, containers: dict[str, Container]) -> Container:
     """Each image that a job's pods run."""
-    assert request.param in IMAGES
     return containers[request.param]

@@ -37,12 +37,11 @@ QUICK: Final = Coverage(ops=("sum",), dtypes=("float32",))
 ESSENTIAL: Final = ("sum", "float32")
 """What no carrier may skip: the gradient's sum."""
 
-LARGE: Final = 64 * 1024**2
+MIB: Final = 1024**2
+LARGE: Final = 64 * MIB
 """Bytes of the large message that is tried out of place too; larger ones only in place."""
 SMALL: Final = 64 * 1024
 """Bytes of a quick check's largest message, and of what is tried out of place below `LARGE`."""
-SCAN_FACTOR: Final = 4
-"""Between neighboring sizes of the scan; odd numbers of elements make it a little more."""
 
 _FILLERS: Final = frozenset({"of", "in", "on", "the", "place", "team"})
 """Words of a skip's `what` that do not narrow it."""
@@ -327,7 +326,7 @@ def _coverage(
     essential = [case for case in whole if (case.op, case.dtype) == ESSENTIAL]
     for place, largest in _reach(record).items():
         sizes = [case.num_bytes for case in essential if case.place == place]
-        if sizes and not (min(sizes) <= 4 and SCAN_FACTOR * (max(sizes) + 8) > largest):
+        if sizes and not (min(sizes) <= 4 and _comes_near(max(sizes), largest)):
             yield (
                 f"{carrier}: {' '.join(ESSENTIAL)} {place} went from {min(sizes):,} to "
                 f"{max(sizes):,} bytes; it must go from 4 to about {largest:,}."
@@ -338,8 +337,15 @@ def _reach(record: Record) -> dict[str, int]:
     """Place -> bytes that the scan must come near to."""
     asked = record.request.max_bytes
     if record.request.quick:
-        return dict.fromkeys(PLACES, min(asked, SMALL))
-    return {"in place": asked, "out of place": LARGE if asked >= LARGE else min(asked, SMALL)}
+        asked = min(asked, SMALL)
+    out_of_place = [size for size in (4, SMALL, LARGE) if size <= asked]
+    return {"in place": asked, "out of place": out_of_place[-1]}
+
+
+def _comes_near(size: int, asked: int) -> bool:
+    """Whether no further step of the scan was due; odd numbers of elements are a little smaller."""
+    factor = 4 if asked >= MIB else 16
+    return factor * (size + 8) > asked
 
 
 def _covers(skip: Skipped, words: set[str]) -> bool:

@@ -87,7 +87,7 @@ def cases(
         if why is None:
             runs.append(case)
             continue
-        skip = Skipped(f"{case.operation} of {case.dtype} ({case.team})", why)
+        skip = Skipped(f"{case.operation} of {case.dtype}", why)
         if skip not in skipped:
             skipped.append(skip)
     return runs, skipped

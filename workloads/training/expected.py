@@ -14,6 +14,8 @@ PERIOD: Final = 1_048_573
 MAX_BLOCKS: Final = 64
 STRIDE: Final = 611_953
 """A prime near PERIOD/phi: neighbours get values far apart."""
+NUM_OFFSETS: Final = 4093
+"""A prime; how many cases in a row differ from each other."""
 
 EXACT: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -43,18 +45,20 @@ class Pattern:
     modulus: int
     num_blocks: int
     scale: int
-    salt: int
-    """Differs from case to case, so that what an earlier case left behind is wrong."""
+    offset: int
+    """Where in the pattern position 0 lies: differs from case to case, so that what an earlier case
+    left behind is wrong."""
 
     def contribution(self, position: Any, index: int) -> Any:
         """What the team's rank number `index` puts at a position."""
-        turn = (index + position % PERIOD) % self.num_ranks
-        return self.scale * (self.num_ranks * self._level(position) + turn + 1)
+        place = position + self.offset
+        turn = (index + place % PERIOD) % self.num_ranks
+        return self.scale * (self.num_ranks * self._level(place) + turn + 1)
 
     def result(self, position: Any, operation: str) -> Any:
         """What every rank must have there afterwards; for `avg`, `num_ranks` times that."""
         n = self.num_ranks
-        level = n * self._level(position)
+        level = n * self._level(position + self.offset)
         match operation:
             case "sum" | "avg":
                 return self.scale * (n * level + n * (n + 1) // 2)
@@ -80,16 +84,19 @@ class Pattern:
         ranks = self.num_ranks**2 if operation in ("sum", "avg") else self.num_ranks
         return self.scale * ranks * (block % self.num_blocks)
 
-    def _level(self, position: Any) -> Any:
+    def _level(self, place: Any) -> Any:
         """The part that all ranks share: differs along the block, and from block to block."""
-        within = position % PERIOD
-        block = position // PERIOD
-        mixed = STRIDE * within + within // self.modulus + self.salt
-        return mixed % self.modulus + block % self.num_blocks
+        within = place % PERIOD
+        mixed = STRIDE * within + within // self.modulus
+        return mixed % self.modulus + place // PERIOD % self.num_blocks
 
 
-def a_pattern(dtype: str, operation: str, num_ranks: int, salt: int = 0) -> Pattern:
-    """The widest pattern whose sums are exact in the type. Raises PatternError."""
+def a_pattern(dtype: str, operation: str, num_ranks: int, number: int = 0) -> Pattern:
+    """The widest pattern whose sums are exact in the type. Raises PatternError.
+
+    `number` counts the patterns that one process uses.
+    """
+    offset = 61 * number % NUM_OFFSETS
     scale = SCALE.get(dtype, 1)
     limit = EXACT[dtype]
     if operation == "avg" and not _is_power_of_two(num_ranks):
@@ -103,9 +110,9 @@ def a_pattern(dtype: str, operation: str, num_ranks: int, salt: int = 0) -> Patt
         )
         raise PatternError(msg)
     if levels >= PERIOD + MAX_BLOCKS:
-        return Pattern(num_ranks, PERIOD, MAX_BLOCKS, scale, salt)
+        return Pattern(num_ranks, PERIOD, MAX_BLOCKS, scale, offset)
     num_blocks = max(1, min(MAX_BLOCKS, levels // 4))
-    return Pattern(num_ranks, _prime_up_to(levels - num_blocks), num_blocks, scale, salt)
+    return Pattern(num_ranks, _prime_up_to(levels - num_blocks), num_blocks, scale, offset)
 
 
 def _is_power_of_two(number: int) -> bool:

@@ -4,12 +4,12 @@ import time
 
 import torch
 
-from .buffers import Wrong, fill, wrong_in_input, wrong_in_result
+from .buffers import Tables, Wrong
 from .cases import Case
 from .expected import a_pattern
-from .faults import spoil_input, spoil_result
 from .groups import Team
 from .outcomes import Outcome
+from .spoil import spoil_input, spoil_result
 
 
 class Memory:
@@ -34,10 +34,14 @@ def measure(
     ranks: tuple[int, ...],
     rank: int,
     memory: Memory,
-    salt: int,
+    tables: Tables,
+    number: int,
     fault: str | None,
 ) -> Outcome:
-    """Runs the case; a collective that fails is an outcome, not an exception."""
+    """Runs the case; a collective that fails is an outcome, not an exception.
+
+    `number` is that of the first iteration's pattern.
+    """
     index = ranks.index(rank)
     seconds: list[float] = []
     num_wrong = 0
@@ -46,8 +50,8 @@ def measure(
     output = tensor if case.in_place else memory.tensor("output", case)
     try:
         for iteration in range(case.iterations):
-            pattern = a_pattern(case.dtype, case.operation, len(ranks), salt + iteration)
-            fill(tensor, pattern, index)
+            pattern = a_pattern(case.dtype, case.operation, len(ranks), number + iteration)
+            tables.fill(tensor, pattern, index)
             if output is not tensor:
                 output.zero_()
             spoil_input(fault, tensor, case.operation)
@@ -59,9 +63,9 @@ def measure(
                 team.all_reduce_into(output, tensor, case.operation)
             seconds.append(time.perf_counter() - start)
             spoil_result(fault, output)
-            checks = [wrong_in_result(output, pattern, case.operation)]
+            checks = [tables.wrong_in_result(output, pattern, case.operation)]
             if output is not tensor and fault is None:
-                checks.append(wrong_in_input(tensor, pattern, index))
+                checks.append(tables.wrong_in_input(tensor, pattern, index))
             for wrong in checks:
                 if wrong is not None:
                     num_wrong += wrong.num_elements

@@ -29,6 +29,8 @@ class Outcome:
 
 def median_seconds(outcomes: Sequence[Outcome]) -> float | None:
     """The median over iterations of the time of the slowest rank."""
-    if not all(outcome.seconds for outcome in outcomes):
+    if not outcomes or not all(outcome.seconds for outcome in outcomes):
         return None
-    return median(max(of_ranks) for of_ranks in zip(*(o.seconds for o in outcomes), strict=False))
+    num_iterations = min(len(outcome.seconds) for outcome in outcomes)
+    slowest = [max(o.seconds[i] for o in outcomes) for i in range(num_iterations)]
+    return median(slowest)

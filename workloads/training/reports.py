@@ -34,6 +34,8 @@ def case_values(
 ) -> dict[str, Any]:
     """The `case` event; `nodes` names the node that each rank is on."""
     errors = [f"rank {outcome.rank}: {outcome.error}" for outcome in outcomes if outcome.error]
+    silent = set(ranks) - {outcome.rank for outcome in outcomes}
+    errors += [f"rank {rank}: did not report in time" for rank in sorted(silent)]
     num_wrong = sum(outcome.num_wrong for outcome in outcomes)
     first = next((outcome.first_wrong for outcome in outcomes if outcome.first_wrong), None)
     seconds = None if errors else median_seconds(outcomes)

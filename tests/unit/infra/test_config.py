@@ -20,6 +20,7 @@ from infra.config import (
     stack_name,
 )
 from infra.environments import Environment
+from infra.local.layout import Layout
 from infra.recording import record
 from tests.builders import CHECKOUT, a_gpu_pool, a_stack, a_stack_file
 
@@ -281,6 +282,11 @@ def test_dns_is_beside_the_control_plane_locally_and_in_pods_elsewhere() -> None
     local = LocalConfig.model_validate({"node_cidr": "10.9.0.0/24"})
     assert str(a_stack(local=local).dns_address) == "10.9.0.2"
     assert a_stack(environment=Environment.EXISTING).dns_address is None
+
+
+def test_the_policies_and_the_local_environment_agree_on_where_dns_is(tmp_path: Path) -> None:
+    config = a_stack()
+    assert Layout.of(config, cache=tmp_path).control_plane_address == config.dns_address
 
 
 SCALARS = st.one_of(

@@ -8,7 +8,7 @@ import infra.render
 from infra.manifests import RenderError, manifests, release_inputs, steps
 from infra.render import deploy, main, run_program, stack_file
 from infra.tools import Tools
-from tests.builders import a_stack_file
+from tests.builders import CHECKOUT, a_stack_file
 from tests.conftest import Golden
 
 
@@ -61,8 +61,8 @@ def test_manifests_go_to_the_standard_output_by_default(
     ("arguments", "sentence"),
     [
         (["manifests", "--stack", "none"], "Pulumi.none.yaml does not exist"),
-        (["manifests", "--set-size", "intel=2"], "no node pool 'intel'"),
-        (["manifests", "--set-size", "nvidia=40"], "size 40 is not between"),
+        (["manifests", "--size", "intel=2"], "no node pool 'intel'"),
+        (["manifests", "--size", "nvidia=40"], "size 40 is not between"),
         (["apply", "--kubeconfig", "/no/such"], "kubeconfig /no/such does not exist; name"),
         (["deploy", "--kubeconfig", "/no/such"], "kubeconfig /no/such does not exist; name"),
     ],
@@ -80,8 +80,8 @@ def test_what_cannot_work_is_one_sentence_and_status_2(
 @pytest.mark.parametrize("size", ["nvidia", "nvidia=", "nvidia=-1", "nvidia=two"])
 def test_a_size_that_is_none_is_refused(size: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main(["manifests", "--set-size", size])
-    assert "is not POOL=NODES" in capsys.readouterr().err
+        main(["manifests", "--size", size])
+    assert "is not POOL=N, for example nvidia=2" in capsys.readouterr().err
 
 
 def test_two_kubeconfigs_are_one_too_many(
@@ -91,6 +91,16 @@ def test_two_kubeconfigs_are_one_too_many(
     monkeypatch.setattr(infra.render, "stack_file", lambda stack: file)
     assert main(["apply", "--kubeconfig", "/two"]) == 2
     assert "the stack file names /one already; leave one" in capsys.readouterr().err
+
+
+def test_a_stack_files_kubeconfig_is_relative_to_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = a_stack_file(tmp_path, kubeconfig="no/such")
+    monkeypatch.setattr(infra.render, "stack_file", lambda stack: file)
+    monkeypatch.chdir(tmp_path)
+    assert main(["apply"]) == 2
+    assert f"kubeconfig {CHECKOUT}/no/such does not exist" in capsys.readouterr().err
 
 
 def test_the_cluster_is_asked_only_after_the_stack_was_read(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from infra import versions
 NUMBERS = {
     key: value
     for key, value in vars(versions).items()
-    if key.isupper() and re.match(r"\d", str(value))
+    if key.isupper() and re.match(r"\d", str(value)) and not key.endswith("_SHA256")
 }
 
 

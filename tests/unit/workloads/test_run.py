@@ -123,6 +123,17 @@ def test_a_job_that_fails_after_a_passing_verdict_fails(cluster: Cluster) -> Non
     assert "phase is Terminated instead of Completed" in text
 
 
+def test_earlier_steps_are_shown_before_ours(cluster: Cluster) -> None:
+    file = cluster.folder.parent / "build" / "timings.jsonl"
+    file.parent.mkdir()
+    file.write_text('{"step": "nodes", "seconds": 9.91}\n')
+    _, text = outcome(cluster)
+    assert text.index("nodes") < text.index("9.9") < text.index("allreduce job")
+    file.write_text("{}\n")
+    with pytest.raises(run.CannotRunError, match="is not lines of"):
+        outcome(cluster)
+
+
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
