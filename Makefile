@@ -71,7 +71,7 @@ manifests: $(VENV)/ready ## render the shipped jobs again
 
 .PHONY: images
 images: $(VENV)/ready ## the images that jobs run, as archives to load onto nodes; says where they are
-	@$(PYTHON) -m images.build launcher worker-cpu
+	@$(PYTHON) -m images.build $(if $(UCC_SOURCE),--ucc-source $(UCC_SOURCE)) launcher worker-cpu
 
 .PHONY: test
 test: $(VENV)/ready ## every test that this machine can run: unit tier, then the cluster tier
@@ -85,7 +85,7 @@ test: $(VENV)/ready ## every test that this machine can run: unit tier, then the
 cluster-test: $(VENV)/ready ## the cluster tier on the local environment; needs root
 	@$(LOCAL) up
 	@$(PYTHON) -m infra.render deploy --stack $(STACK) --kubeconfig build/kubeconfig $(SIZES)
-	@$(PYTHON) -m pytest -q tests/local tests/cluster --kubeconfig build/kubeconfig \
+	@$(PYTHON) -m pytest -q tests/images tests/local tests/cluster --kubeconfig build/kubeconfig \
 	  -p no:randomly --durations 10 --junitxml build/cluster-tier.xml
 
 .PHONY: unit
@@ -98,3 +98,5 @@ check: $(VENV)/ready ## formatting, lint, types, manifests: under a minute
 	@ruff check --quiet .
 	@mypy
 	@yamllint --strict .
+	@hadolint --config .hadolint.yaml images/*/Dockerfile
+	@shellcheck images/scripts/*.sh images/scripts/apt-install images/scripts/start-sshd

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from images import base, sources
-from images.buildah import Buildah
+from images.buildah import Buildah, StorageError
 from images.catalog import BASE, BASE_REFERENCE, IMAGES, UCC_ORIGIN, Image, references, with_parents
 from images.sources import REPOSITORY, BuildError, Ucc
 from infra.names import PROJECT
@@ -123,21 +123,32 @@ class Builder:
             raise BuildError(msg)
         self.buildah.prepare()
         try:
-            self._shrink_storage()
-            tags = set(self.buildah.created())
-            steps: dict[str, Callable[[], str]] = {}
-            graph: dict[str, set[str]] = {}
-            for image in missing:
-                steps[image.name] = self._step(image, tags)
-                graph[image.name] = {image.parent} if image.parent is not None else set()
-                if UCC_ORIGIN in image.contexts:
-                    graph[image.name].add(UCC_ORIGIN.name)
-            steps[BASE] = lambda: self._ensure_base(tags)
-            steps[UCC_ORIGIN.name] = self._fetch_ucc
-            run_in_order(graph, steps, self.report)
-            self._forget_old()
+            try:
+                self._build(missing)
+            except StorageError as error:
+                self.report.say(f"the layers of earlier builds are damaged; all anew ({error})")
+                shutil.rmtree(self.cache / "storage", ignore_errors=True)
+                self.buildah.prepare()
+                self._build(missing)
         finally:
             self.buildah.sweep()
+
+    def _build(self, images: Sequence[Image]) -> None:
+        self._shrink_storage()
+        tags = set(self.buildah.created())
+        steps: dict[str, Callable[[], str]] = {}
+        graph: dict[str, set[str]] = {}
+        for image in images:
+            if image.is_published and self.archive(image.name).exists():
+                continue
+            steps[image.name] = self._step(image, tags)
+            graph[image.name] = {image.parent} if image.parent is not None else set()
+            if UCC_ORIGIN in image.contexts:
+                graph[image.name].add(UCC_ORIGIN.name)
+        steps[BASE] = lambda: self._ensure_base(tags)
+        steps[UCC_ORIGIN.name] = self._fetch_ucc
+        run_in_order(graph, steps, self.report)
+        self._forget_old()
 
     def _tag(self, name: str) -> str:
         return f"localhost/{PROJECT}/{name}:{self.plan.keys[name]}"
@@ -251,6 +262,10 @@ class Report:
         with self._progress:
             yield
 
+    def say(self, text: str) -> None:
+        """One line."""
+        self._console.print(f"images  {text}", highlight=False, soft_wrap=True)
+
     def step(self, name: str, action: Callable[[], str]) -> None:
         """Runs one step and says how long it took."""
         task = self._progress.add_task(name)
@@ -258,9 +273,7 @@ class Report:
         result = action()
         seconds = time.monotonic() - start
         self._progress.remove_task(task)
-        self._console.print(
-            f"images  {name:<28} {seconds:5.1f} s  {result}", highlight=False, soft_wrap=True
-        )
+        self.say(f"{name:<28} {seconds:5.1f} s  {result}")
 
 
 def run_in_order(
@@ -282,7 +295,7 @@ def run_in_order(
                 except BuildError as error:
                     pool.shutdown(cancel_futures=True)
                     msg = f"{name}: {error}"
-                    raise BuildError(msg) from error
+                    raise type(error)(msg) from error
                 sorter.done(name)
 
 
@@ -300,10 +313,11 @@ def lock(cache: Path, console: Console) -> Iterator[None]:
 
 def default_cache() -> Path:
     """Outside the checkout, so that a fresh clone does not build again; as in the Makefile."""
-    if (own := os.environ.get("CROSSVENDOR_CACHE")) is not None:
-        return Path(own) / "images"
-    caches = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-    return Path(caches) / PROJECT / "images"
+    own = os.environ.get("CROSSVENDOR_CACHE")
+    if own:
+        return Path(own).resolve() / "images"
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches, PROJECT, "images").resolve()
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:

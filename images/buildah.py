@@ -27,6 +27,14 @@ ISOLATED: Final = (
 )
 
 
+_DISK_FULL: Final = "the disk is full; free some gigabytes and run it again."
+_STEP_FAILED: Final = "building at STEP"
+
+
+class StorageError(BuildError):
+    """A command failed for no fault of a Dockerfile: after a power cut, say, layers are missing."""
+
+
 @dataclass(frozen=True)
 class Buildah:
     """One storage, below one folder."""
@@ -126,7 +134,13 @@ class Buildah:
             "TMPDIR": str(self.folder / "tmp"),
         }
         whole = [*ISOLATED, "buildah", *self.options, first, *rest]
-        return run(whole, log=log, env=environment, timeout_seconds=timeout_seconds)
+        try:
+            return run(whole, log=log, env=environment, timeout_seconds=timeout_seconds)
+        except BuildError as error:
+            # Whatever is not a step's own failure nor the disk's is the storage's.
+            if _STEP_FAILED in str(error) or str(error) == _DISK_FULL:
+                raise
+            raise StorageError(str(error)) from error
 
     def _driver(self) -> str:
         """What the storage was made with; overlay unless this file system cannot carry it."""
@@ -166,22 +180,24 @@ def run(
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=file,
-            stderr=subprocess.STDOUT if log is not None else subprocess.DEVNULL,
+            stderr=subprocess.STDOUT if log is not None else subprocess.PIPE,
             timeout=timeout_seconds,
         )
         file.seek(start)
         output = file.read().decode(errors="replace")
     if done.returncode != 0:
-        raise BuildError(_reason(output, log))
+        said = output + (done.stderr or b"").decode(errors="replace")
+        raise BuildError(_reason(said, log))
     return output
 
 
 def _reason(output: str, log: Path | None) -> str:
     """The line that says why, as a sentence."""
     if re.search(r"no space left on device|disk quota exceeded", output, re.IGNORECASE):
-        return "the disk is full; free some gigabytes and run it again."
+        return _DISK_FULL
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    telling = [line for line in lines if re.match(r"(E:|verify:|\w+: BROKEN|make.*\*\*\*)", line)]
-    line = (telling or lines or ["no reason given"])[-1]
+    telling = [line for line in lines if re.match(r"(E:|\w+Error:|\w+: BROKEN|make.*\*\*\*)", line)]
+    line = (telling or lines or ["no reason given"])[-1].removeprefix("Error: ").rstrip(".")
+    step = f" ({_STEP_FAILED})" if telling and _STEP_FAILED in output else ""
     where = f"; see {log}" if log is not None else ""
-    return f"{line.removeprefix('Error: ').rstrip('.')}{where}."
+    return f"{line}{step}{where}."

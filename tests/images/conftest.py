@@ -19,7 +19,7 @@ from rich.console import Console
 
 from images.build import default_cache, lock
 from images.buildah import ISOLATED, Buildah
-from images.catalog import IMAGES
+from images.catalog import IMAGES, UCC_ORIGIN
 from tests.builders import CHECKOUT
 
 # What a pod has, and no more: volumes where the manifests mount them, a user, no rights.
@@ -29,25 +29,29 @@ ip link set lo up
 container=$(buildah {options} from --pull-never {tag})
 root=$(buildah {options} mount "$container")
 mount --bind "$root" "$root"
-mount -t tmpfs -o mode=755 tmpfs "$root/dev"
-for device in null:1:3 zero:1:5 random:1:8 urandom:1:9 tty:5:0; do
-    IFS=: read -r name major minor <<< "$device"
-    mknod -m 666 "$root/dev/$name" c "$major" "$minor"
-done
-mkdir "$root/dev/shm" "$root/dev/pts"
-ln -s /proc/self/fd "$root/dev/fd"
-mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts"
-ln -s pts/ptmx "$root/dev/ptmx"
+if [ -d "$root/dev" ]; then
+    mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+    for device in null:1:3 zero:1:5 random:1:8 urandom:1:9 tty:5:0; do
+        IFS=: read -r name major minor <<< "$device"
+        mknod -m 666 "$root/dev/$name" c "$major" "$minor"
+    done
+    mkdir "$root/dev/shm" "$root/dev/pts"
+    ln -s /proc/self/fd "$root/dev/fd"
+    mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts"
+    ln -s pts/ptmx "$root/dev/ptmx"
+fi
 for folder in dev/shm tmp home/mpiuser; do
     [ ! -d "$root/$folder" ] || mount -t tmpfs -o mode=1777 tmpfs "$root/$folder"
 done
 [ ! -d "$root/proc" ] || mount -t proc proc "$root/proc"
 [ ! -d "$root/sys" ] || mount --rbind -o ro /sys "$root/sys"
+[ ! -d "$root/etc" ] || echo '127.0.0.1 localhost' > "$root/etc/hosts"
 status=0
 {prepare}
 mount -o remount,bind,ro "$root"
 {command} || status=$?
-umount -R "$root"
+kill -KILL -1 2> /dev/null || true
+umount --recursive --lazy "$root"
 buildah {options} rm "$container" > /dev/null
 exit "$status"
 """
@@ -97,16 +101,30 @@ class Container:
         )
 
 
-@pytest.fixture(scope="session")
-def built() -> dict[str, Any]:
-    """The images, built if they are not yet: name -> reference, archive, key."""
-    command = [sys.executable, "-m", "images.build", "launcher", "worker-cpu", "pause"]
+def build_images(*arguments: str) -> dict[str, Any]:
+    """Runs the command; name -> reference, archive, key."""
+    command = [sys.executable, "-m", "images.build", *arguments]
+    if os.environ.get("UCC_SOURCE"):
+        command += ["--ucc-source", os.environ["UCC_SOURCE"]]
     done = subprocess.run(
         command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, check=False, timeout=580
     )
     assert done.returncode == 0
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
+
+
+@pytest.fixture(scope="session")
+def built() -> dict[str, Any]:
+    """The images that need nothing from outside the repository, built if they are not yet."""
+    return build_images(
+        *(
+            image.name
+            for image in IMAGES.values()
+            if image.is_published
+            and all(context.path or context is UCC_ORIGIN for context in image.contexts)
+        )
+    )
 
 
 @pytest.fixture(scope="session")
@@ -154,8 +172,13 @@ def pause(containers: dict[str, Container]) -> Container:
     return containers["pause"]
 
 
-@pytest.fixture(params=["launcher", "worker-cpu"])
+@pytest.fixture(
+    params=[
+        image.name
+        for image in IMAGES.values()
+        if any(context.name == "training" for context in image.contexts)
+    ]
+)
 def training_image(request: pytest.FixtureRequest, containers: dict[str, Container]) -> Container:
     """Each image that a job's pods run."""
-    assert request.param in IMAGES
     return containers[request.param]

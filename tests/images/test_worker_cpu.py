@@ -118,10 +118,11 @@ def test_two_ranks_add_up_on_every_carrier(worker: Container, carrier: str) -> N
         EOF
         export MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 USE_LIBUV=0
         export UCC_TLS=ucp,self UCC_CL_BASIC_TLS=ucp,self UCX_TLS=tcp,self UCX_NET_DEVICES=lo
-        export OMPI_MCA_pml=ucx OMPI_MCA_opal_common_ucx_tls=any
-        export OMPI_MCA_opal_common_ucx_devices=any
+        export OMPI_MCA_pml=ucx
+        export OMPI_MCA_opal_common_ucx_tls=any OMPI_MCA_opal_common_ucx_devices=any
         mpirun -n 2 --oversubscribe --bind-to none python3 ~/rank.py
         """
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.split() == ["1", "1"]
+    # Both ranks, each with one UCX; beside them may be what UCX says when the other rank leaves.
+    assert [line for line in done.stdout.splitlines() if line.isdigit()] == ["1", "1"]
