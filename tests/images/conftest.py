@@ -19,7 +19,7 @@ from rich.console import Console
 
 from images.build import default_cache, lock
 from images.buildah import ISOLATED, Buildah
-from images.catalog import IMAGES, UCC_ORIGIN
+from images.catalog import IMAGES, UCC_ORIGIN, references
 from tests.builders import CHECKOUT
 
 # What a pod has, and no more: volumes where the manifests mount them, a user, no rights.
@@ -130,13 +130,15 @@ def built() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def storage(built: dict[str, Any]) -> Iterator[Buildah]:
     """The builds' own storage, which no build may sweep meanwhile."""
-    assert built
     cache = default_cache()
     cache.mkdir(parents=True, exist_ok=True)
     with lock(cache, Console(stderr=True)):
         buildah = Buildah(cache)
         buildah.prepare()
         yield buildah
+        # Reading an archive gives the image its name in pods, too; builds tag by key.
+        own = {f"localhost/test/{name}:1" for name in built} | set(references().values())
+        buildah.remove([tag for tag in buildah.created() if tag in own])
         buildah.sweep()
 
 
