@@ -23,13 +23,78 @@ $(VENV)/ready:
 	@$(VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
+# The local environment's tools and kubeconfig appear under build/ once it is up.
+export PATH := $(VENV)/bin:$(CURDIR)/build/bin:$(PATH)
+STACK ?= local
+NVIDIA ?=
+AMD ?=
+SIZES := $(if $(NVIDIA),--size nvidia=$(NVIDIA)) $(if $(AMD),--size amd=$(AMD))
+LOCAL := $(PYTHON) -m infra.local --stack $(STACK) $(SIZES)
+# Another cluster: `make up KUBECONFIG=file` deploys to it and starts nothing here.
+ifeq ($(origin KUBECONFIG),command line)
+CLUSTER := $(KUBECONFIG)
+else
+CLUSTER := build/kubeconfig
+endif
+
+.PHONY: up
+up: $(VENV)/ready ## main job: environment, platform, the allreduce across vendors, verdict and report
+ifeq ($(CLUSTER),build/kubeconfig)
+	@$(LOCAL) up
+endif
+	@$(PYTHON) -m infra.render deploy --stack $(STACK) --kubeconfig $(CLUSTER) $(SIZES)
+	@$(PYTHON) -m workloads.run allreduce --kubeconfig $(CLUSTER) --timings build/timings.jsonl
+
+.PHONY: down
+down: $(VENV)/ready ## remove the local environment completely; caches stay
+	@$(LOCAL) down
+
+.PHONY: status
+status: $(VENV)/ready ## what of the local environment runs
+	@$(LOCAL) status
+
+.PHONY: logs
+logs: $(VENV)/ready ## the end of every log of the local environment
+	@$(LOCAL) logs
+
+.PHONY: shell
+shell: $(VENV)/ready ## a shell with kubectl, helm and the local environment's kubeconfig
+	@$(LOCAL) shell
+
+.PHONY: render
+render: $(VENV)/ready ## what a stack puts into Kubernetes, as YAML: make render STACK=local
+	@$(PYTHON) -m infra.render manifests --stack $(STACK) --output build/render/$(STACK).yaml
+
+.PHONY: manifests
+manifests: $(VENV)/ready ## render the shipped jobs again
+	@$(PYTHON) -m workloads.render --all
+
+.PHONY: images
+images: $(VENV)/ready ## the images that jobs run, as archives to load onto nodes; says where they are
+	@$(PYTHON) -m images.build launcher worker-cpu
+
+.PHONY: test
+test: $(VENV)/ready ## every test that this machine can run: unit tier, then the cluster tier
+	@$(MAKE) check unit
+	@if [ "$$(id -u)" = 0 ]; then $(MAKE) cluster-test; \
+	else echo "cluster tier: not run, it needs root; run 'sudo make test' for all of it"; fi
+
+# The environment is the user's own, started if it is not there; what the tests need beside it has
+# names and address ranges of its own.
+.PHONY: cluster-test
+cluster-test: $(VENV)/ready ## the cluster tier on the local environment; needs root
+	@$(LOCAL) up
+	@$(PYTHON) -m infra.render deploy --stack $(STACK) --kubeconfig build/kubeconfig $(SIZES)
+	@$(PYTHON) -m pytest -q tests/local tests/cluster --kubeconfig build/kubeconfig \
+	  -p no:randomly --durations 10 --junitxml build/cluster-tier.xml
+
+.PHONY: unit
+unit: $(VENV)/ready ## the unit tier: offline, without root, under a minute
+	@$(PYTHON) -m pytest -q
+
 .PHONY: check
 check: $(VENV)/ready ## formatting, lint, types, manifests: under a minute
 	@ruff format --check --quiet .
 	@ruff check --quiet .
 	@mypy
 	@yamllint --strict .
-
-.PHONY: unit
-unit: $(VENV)/ready ## the unit tier: offline, without root, under a minute
-	@$(PYTHON) -m pytest -q

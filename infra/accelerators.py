@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
+from infra import versions
+from infra.charts import Chart
 from infra.names import LABEL_VENDOR
 
 
@@ -56,6 +58,17 @@ class Taint:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DevicePlugin:
+    """The vendor's own chart that makes kubelets advertise its GPUs."""
+
+    chart: Chart
+    node_selector: str
+    """The chart's value that holds its pods' node selector."""
+    values: Mapping[str, Any]
+    """What the chart needs besides; a None in it removes a default."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Accelerator:
     """One vendor's row."""
 
@@ -68,6 +81,9 @@ class Accelerator:
     resource: str
     """Extended resource that its device plugin advertises and pods request."""
     instance_family: str
+    ami_type: str | None
+    """EKS's image family; None where EKS has none and the launch template names our own image."""
+    device_plugin: DevicePlugin
     extra_node_labels: Mapping[str, str]
     """Labels that the vendor's own charts select nodes by."""
     environment: Mapping[str, str]
@@ -105,6 +121,16 @@ ACCELERATORS: Final[Mapping[Vendor, Accelerator]] = MappingProxyType(
                 stack=Stack.CUDA,
                 resource="nvidia.com/gpu",
                 instance_family="g4dn",
+                ami_type="AL2023_x86_64_NVIDIA",
+                device_plugin=DevicePlugin(
+                    chart=Chart(
+                        name="nvidia-device-plugin",
+                        version=versions.NVIDIA_DEVICE_PLUGIN_CHART,
+                        repository=versions.NVIDIA_DEVICE_PLUGIN_REPOSITORY,
+                    ),
+                    node_selector="nodeSelector",
+                    values=MappingProxyType({}),
+                ),
                 # The device plugin's chart requires this label where NFD is not installed.
                 extra_node_labels=MappingProxyType({"nvidia.com/gpu.present": "true"}),
                 environment=MappingProxyType({}),
@@ -116,6 +142,25 @@ ACCELERATORS: Final[Mapping[Vendor, Accelerator]] = MappingProxyType(
                 stack=Stack.ROCM,
                 resource="amd.com/gpu",
                 instance_family="g4ad",
+                ami_type=None,
+                device_plugin=DevicePlugin(
+                    chart=Chart(
+                        name="amd-gpu",
+                        version=versions.AMD_DEVICE_PLUGIN_CHART,
+                        repository=versions.AMD_DEVICE_PLUGIN_REPOSITORY,
+                    ),
+                    node_selector="node_selector",
+                    values=MappingProxyType(
+                        {
+                            "node_selector_enabled": True,
+                            # The V520 is a display controller (PCI class 0380), so the label that
+                            # the chart selects by never appears; maps merge, hence the removal.
+                            "node_selector": {
+                                "feature.node.kubernetes.io/pci-0300_1002.present": None
+                            },
+                        }
+                    ),
+                ),
                 extra_node_labels=MappingProxyType({}),
                 # The V520 on g4ad has no Large BAR: any CPU copy through the BAR crashes the rank
                 # (github.com/openucx/ucc/issues/1043).

@@ -5,7 +5,7 @@ The only reader of `pulumi.Config` and of the stack files; inside, there are no 
 
 import ipaddress
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from infra.accelerators import Vendor
+from infra.environments import ENVIRONMENTS, Environment, EnvironmentFacts
 from infra.instances import INSTANCE_TYPES, InstanceType
 from infra.names import PROJECT
 
@@ -26,6 +27,9 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+Count = Annotated[int, Field(strict=True)]
+"""A number in a stack file; `true` and "1" are mistakes, not 1."""
+
 DnsLabel = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")]
 """A pool's or the environment's name; short, because node and interface names are built from it."""
 
@@ -34,14 +38,14 @@ class NodePool(_Part):
     """Equal nodes: an EKS node group, or network namespaces in the local environment."""
 
     instance_type: str
-    size: int = Field(default=1, ge=0, le=50)
+    size: Count = Field(default=1, ge=0, le=50)
     """Nodes at the start; in the cloud the autoscaler owns the number afterwards."""
-    min_size: int = Field(default=0, ge=0, le=50)
-    max_size: int = Field(default=4, ge=1, le=50)
+    min_size: Count = Field(default=0, ge=0, le=50)
+    max_size: Count = Field(default=4, ge=1, le=50)
     """Also bounds the quota of the training namespace."""
-    cpu_limit: float | None = Field(default=None, gt=0, le=256)
+    cpu_limit: float | None = Field(default=None, strict=True, gt=0, le=256, allow_inf_nan=False)
     """Cores that one local node may use; None for all. Stands for unequal GPUs."""
-    link_mbits: int | Literal["baseline", "unlimited"] = "baseline"
+    link_mbits: Count | Literal["baseline", "unlimited"] = "baseline"
     """Bandwidth of one local node's link in Mbit/s; `baseline` is the instance type's."""
 
     @model_validator(mode="after")
@@ -89,8 +93,10 @@ class NodePool(_Part):
 class LocalConfig(_Part):
     """The local environment: where it lives on this machine."""
 
-    name: DnsLabel = "crossvendor"
-    """Prefix of its namespaces, interfaces, cgroups and folders; two names can run side by side."""
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,10}$")] = PROJECT
+    """Prefix of its namespaces, interfaces, cgroups and folders; two names can run side by side.
+
+    At most 11 characters: an interface name has 15, and `-` and a node's number follow."""
     node_cidr: ipaddress.IPv4Network = ipaddress.IPv4Network("10.200.0.0/24")
     """The bridge; .1 is this machine, .2 the control plane, .10 and up the nodes."""
     pod_cidr: ipaddress.IPv4Network = ipaddress.IPv4Network("10.244.0.0/16")
@@ -116,13 +122,22 @@ class LocalConfig(_Part):
                     raise ValueError(msg)
         return self
 
+    @property
+    def dns_address(self) -> ipaddress.IPv4Address:
+        """Where CoreDNS answers: a process beside the API server."""
+        return self.node_cidr[2]
+
 
 class StackConfig(_Part):
     """One environment, as its stack file chose it."""
 
     stack: str
-    environment: Literal["local", "aws"]
+    environment: Environment
     node_pools: dict[DnsLabel, NodePool] = Field(min_length=1)
+    kubeconfig: Annotated[str, Field(min_length=1)] | None = None
+    """File of the cluster to deploy to; None for the one that kubectl would take."""
+    device_plugins: bool | None = None
+    """Whether to install the vendors' device plugins; None for what the environment needs."""
     local: LocalConfig = LocalConfig()
 
     @model_validator(mode="after")
@@ -133,11 +148,38 @@ class StackConfig(_Part):
                 "add for example `system: {instance_type: m6i.large}`"
             )
             raise ValueError(msg)
-        num_local_nodes = sum(pool.size for pool in self.node_pools.values())
-        if self.environment == "local" and num_local_nodes > 60:
-            msg = f"node_pools asks for {num_local_nodes} local nodes; use at most 60 in all"
-            raise ValueError(msg)
+        if self.environment is Environment.LOCAL:
+            self._check_local()
+        else:
+            self._check_not_local()
         return self
+
+    def _check_local(self) -> None:
+        num_nodes = sum(pool.size for pool in self.node_pools.values())
+        if num_nodes > 60:
+            msg = f"node_pools asks for {num_nodes} local nodes; use at most 60 in all"
+            raise ValueError(msg)
+
+    def _check_not_local(self) -> None:
+        """A setting that would change nothing is refused, not ignored."""
+        only = "means something in the local environment only; remove it"
+        if "local" in self.model_fields_set:
+            msg = f"local {only}"
+            raise ValueError(msg)
+        for name, pool in self.node_pools.items():
+            if pool.cpu_limit is not None:
+                msg = f"node_pools.{name}.cpu_limit {only}"
+                raise ValueError(msg)
+
+    @property
+    def facts(self) -> EnvironmentFacts:
+        """The environment's row."""
+        return ENVIRONMENTS[self.environment]
+
+    @property
+    def dns_address(self) -> ipaddress.IPv4Address | None:
+        """The cluster's DNS where it is outside of pods; None where it is the `kube-dns` pods."""
+        return None if self.facts.has_dns_pods else self.local.dns_address
 
     @property
     def vendors(self) -> tuple[Vendor, ...]:
@@ -145,20 +187,46 @@ class StackConfig(_Part):
         present = {pool.vendor for pool in self.node_pools.values()}
         return tuple(vendor for vendor in Vendor if vendor in present)
 
+    @property
+    def vendors_with_plugin(self) -> tuple[Vendor, ...]:
+        """Vendors whose device plugin the platform installs."""
+        wanted = self.facts.has_devices if self.device_plugins is None else self.device_plugins
+        return self.vendors if wanted else ()
+
     def max_gpus(self, vendor: Vendor) -> int:
         """GPUs of one vendor when all its pools are at their largest."""
         pools = (pool for pool in self.node_pools.values() if pool.vendor is vendor)
         return sum(pool.max_size * pool.instance.num_gpus for pool in pools)
 
+    @property
+    def max_vcpus(self) -> int:
+        """Of all pools at their largest."""
+        return self._at_largest(lambda instance: instance.vcpus)
+
+    @property
+    def max_memory_mib(self) -> int:
+        """Of all pools at their largest."""
+        return self._at_largest(lambda instance: instance.memory_mib)
+
+    @property
+    def max_pods(self) -> int:
+        """Of all pools at their largest."""
+        return self._at_largest(lambda instance: instance.max_pods)
+
+    def _at_largest(self, count: Callable[[InstanceType], int]) -> int:
+        return sum(pool.max_size * count(pool.instance) for pool in self.node_pools.values())
+
     @classmethod
     def load(cls) -> Self:
         """The running program's configuration, as the engine gives it."""
-        config = pulumi.Config()
-        values: dict[str, Any] = {}
-        for key in cls.model_fields.keys() - {"stack"}:
-            text = config.get(key)
-            if text is not None:
-                values[key] = _decoded(text)
+        config = pulumi.Config(PROJECT)
+        keys = {**pulumi.runtime.get_config_env(), **pulumi.runtime.config.CONFIG.get()}
+        prefix = f"{PROJECT}:"
+        given = [key.removeprefix(prefix) for key in keys if key.startswith(prefix)]
+        # pulumi.Config.get knows more sources than these two, so every known key is asked for.
+        known = [name for name in cls.model_fields if name != "stack"]
+        texts = {name: config.get(name) for name in (*known, *given)}
+        values = {name: _decoded(text) for name, text in texts.items() if text is not None}
         return cls.parse(pulumi.get_stack(), values)
 
     @classmethod
@@ -167,41 +235,34 @@ class StackConfig(_Part):
 
         `sizes` replaces pools' `size`: pool name -> nodes. Raises ConfigError.
         """
-        stack = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
-        values = read_stack_file(path)
-        pools = values.get("node_pools")
-        for pool, size in (sizes or {}).items():
-            if not isinstance(pools, dict) or not isinstance(pools.get(pool), dict):
-                known = ", ".join(pools) if isinstance(pools, dict) else "none"
-                msg = f"{path.name} has no node pool {pool!r}; its pools are: {known}."
-                raise ConfigError(msg)
-            pools[pool]["size"] = size
-        return cls.parse(stack, values)
+        texts = read_stack_file(path, sizes=sizes)
+        return cls.parse(stack_name(path), {name: _decoded(text) for name, text in texts.items()})
 
     @classmethod
     def parse(cls, stack: str, values: Mapping[str, Any]) -> Self:
         """Checks a stack's values as a whole. Raises ConfigError with one sentence."""
+        file = f"Pulumi.{stack}.yaml"
+        if "stack" in values:  # it is in the file's name
+            msg = f"{file}, {PROJECT}:stack: unknown key; valid keys are {_valid_keys(())}."
+            raise ConfigError(msg)
         try:
             return cls.model_validate({**values, "stack": stack})
         except ValidationError as error:
-            raise ConfigError(_sentence(f"Pulumi.{stack}.yaml", error)) from error
+            raise ConfigError(_sentence(file, error)) from error
 
 
-def read_stack_file(path: Path) -> dict[str, Any]:
-    """A stack file's `config:`, keys without the project's prefix. Raises ConfigError."""
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        msg = f"{path} does not exist; name a stack that has a Pulumi.<stack>.yaml."
-        raise ConfigError(msg) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        msg = f"{path.name} is not YAML: {reason}."
-        raise ConfigError(msg) from error
-    config = document.get("config") if isinstance(document, dict) else None
-    if not isinstance(config, dict):
-        msg = f"{path.name} has no `config:` mapping; see Pulumi.local.yaml for one."
-        raise ConfigError(msg)
+def stack_name(path: Path) -> str:
+    """The stack whose file this is."""
+    return path.name.removeprefix("Pulumi.").removesuffix(".yaml")
+
+
+def read_stack_file(path: Path, *, sizes: Mapping[str, int] | None = None) -> dict[str, str]:
+    """A stack file's `config:` as the engine gives it to the program: key -> text.
+
+    Keys come without the project's prefix; other projects' keys are left out; lists and mappings
+    are JSON. `sizes` replaces pools' `size`. Raises ConfigError.
+    """
+    config = _read_yaml(path)
     values: dict[str, Any] = {}
     for key, value in config.items():
         namespace, separator, name = str(key).partition(":")
@@ -210,39 +271,85 @@ def read_stack_file(path: Path) -> dict[str, Any]:
             raise ConfigError(msg)
         if namespace == PROJECT:
             values[name] = value
-    return values
+    pools = values.get("node_pools")
+    for pool, size in (sizes or {}).items():
+        if not isinstance(pools, dict) or not isinstance(pools.get(pool), dict):
+            known = ", ".join(map(str, pools)) if isinstance(pools, dict) else "none"
+            msg = f"{path.name} has no node pool {pool!r}; its pools are: {known}."
+            raise ConfigError(msg)
+        pools[pool] = {**pools[pool], "size": size}  # an anchor may stand for several pools
+    try:
+        return {name: _encoded(value) for name, value in values.items()}
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = f"{path.name} has a value that JSON cannot hold: {error}; use plain YAML."
+        raise ConfigError(msg) from error
+
+
+def _read_yaml(path: Path) -> dict[Any, Any]:
+    """The `config:` mapping of a stack file."""
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        msg = f"{path} does not exist; name a stack that has a Pulumi.<stack>.yaml."
+        raise ConfigError(msg) from error
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}; check the file and its rights."
+        raise ConfigError(msg) from error
+    # PyYAML lets the errors of its constructors out, for `!!bool x` or a 31st of February.
+    except (
+        yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError
+    ) as error:  # fmt: skip
+        msg = f"{path.name} is not YAML: {_one_line(str(error))}."
+        raise ConfigError(msg) from error
+    config = document.get("config") if isinstance(document, dict) else None
+    if not isinstance(config, dict):
+        msg = f"{path.name} has no `config:` mapping; see Pulumi.example.yaml for one."
+        raise ConfigError(msg)
+    return config
+
+
+def _encoded(value: Any) -> str:
+    """One value of a stack file as the engine passes it on."""
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _decoded(text: str) -> Any:
+    """The reverse: lists and mappings are JSON, a scalar is the text itself."""
     try:
-        return json.loads(text)
-    except ValueError:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
         return text
+    return value if isinstance(value, list | dict) or value is None else text
+
+
+def _one_line(text: str) -> str:
+    """ASCII without line breaks, cut where it gets long."""
+    line = " ".join(text.split()).encode("ascii", "backslashreplace").decode()
+    return line if len(line) <= 200 else f"{line[:200]}..."
 
 
 def _sentence(file: str, error: ValidationError) -> str:
-    """The first problem as where, what, allowed; the number of others at the end."""
+    """The first problem as where, what, allowed; the number of all at the end."""
     problems = error.errors(include_url=False)
     first = problems[0]
-    path = ".".join(str(part) for part in first["loc"])
+    path = _one_line(".".join(str(part) for part in first["loc"]))
     where = f"{file}, {PROJECT}:{path}" if path else file
     match first["type"]:
         case "extra_forbidden":
-            valid = ", ".join(sorted(_fields_at(first["loc"][:-1])))
-            what = f"unknown key; valid keys are {valid}"
+            what = f"unknown key; valid keys are {_valid_keys(first['loc'][:-1])}"
         case "missing":
             what = "is missing; add it"
         case "value_error":
             what = str(first["ctx"]["error"])
         case _:
             message = first["msg"][0].lower() + first["msg"][1:]
-            what = f"{message}, got {first['input']!r}"
-    others = f" ({len(problems) - 1} more problems)" if len(problems) > 1 else ""
-    return f"{where}: {what}.{others}"
+            what = f"{message}, got {_one_line(repr(first['input']))}"
+    others = f" (the first of {len(problems)} problems)" if len(problems) > 1 else ""
+    return f"{where}: {what}{others}."
 
 
-def _fields_at(path: tuple[int | str, ...]) -> list[str]:
-    """Names of the keys that are valid where `path` leads."""
+def _valid_keys(path: tuple[int | str, ...]) -> str:
+    """The keys that are valid where `path` leads."""
     match path:
         case ():
             model: type[_Part] = StackConfig
@@ -250,4 +357,4 @@ def _fields_at(path: tuple[int | str, ...]) -> list[str]:
             model = NodePool
         case _:
             model = LocalConfig
-    return [name for name in model.model_fields if name != "stack"]
+    return ", ".join(sorted(name for name in model.model_fields if name != "stack"))

@@ -76,6 +76,13 @@ class StoreAllgather {
   int step_ = 0;
 };
 
+std::shared_ptr<Team> make_team(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                milliseconds timeout, const std::string& name) {
+  StoreAllgather allgather(store, rank, size, timeout);
+  Context::stand_apart(rank, std::ref(allgather));  // before the first context is made
+  return Team::create(Progress::shared(), name, rank, size, timeout, allgather);
+}
+
 void require_host(const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(tensor.device().is_cpu(), "libucc: a tensor on ", tensor.device(),
                     " was given; this version carries host memory only, so move it to the CPU.");
@@ -115,8 +122,7 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
                  milliseconds timeout, const std::string& name)
     : c10d::Backend(rank, size),
       timeout_(timeout),
-      team_(Team::create(Progress::shared(), name, rank, size, timeout,
-                         StoreAllgather(store, rank, size, timeout))) {}
+      team_(make_team(store, rank, size, timeout, name)) {}
 
 c10::intrusive_ptr<c10d::Work> Backend::submit(const ucc_coll_args_t& args, Call call) {
   ++sequence_;
@@ -188,7 +194,8 @@ c10::intrusive_ptr<c10d::Work> Backend::gather_all(at::Tensor output, const at::
     args.mask |= UCC_COLL_ARGS_FIELD_FLAGS;
     args.flags |= UCC_COLL_ARGS_FLAG_IN_PLACE;
   }
-  return submit(args, {.type = c10d::OpType::ALLGATHER, .what = "allgather(" + elements(input) + ")",
+  std::string what = "allgather(" + elements(input) + ")";
+  return submit(args, {.type = c10d::OpType::ALLGATHER, .what = std::move(what),
                        .timeout = timeout, .inputs = {input, output},
                        .outputs = std::move(results), .on_success = std::move(on_success)});
 }

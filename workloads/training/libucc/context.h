@@ -7,7 +7,9 @@
 
 #include <ucc/api/ucc.h>
 
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace crossvendor {
 
@@ -23,6 +25,13 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
+  // UCC knows a process by its machine, its number and how many contexts it made before this one.
+  // Containers on one machine often have equal numbers, each in a namespace of its own, and UCC
+  // then refuses the team ("proc info collision"). Before its first context a process learns who
+  // else will be in the team, and skips as many contexts as it takes to be somebody else.
+  static void stand_apart(int rank,
+                          const std::function<std::string(const std::string& mine)>& allgather);
+
   ucc_context_h handle() const { return context_; }
   void progress() { ucc_context_progress(context_); }
 
@@ -35,6 +44,17 @@ class Context {
   ucc_context_h context_ = nullptr;
   bool is_abandoned_ = false;
 };
+
+// What UCC tells processes of one machine apart by.
+struct Identity {
+  int64_t process;
+  int64_t context;   // how many contexts the process made before the one it has or will have
+  int64_t is_final;  // 1: it has that context already
+};
+
+// The context number for `rank` among the identities of all ranks: its own, or the first after it
+// that makes it differ from the others. Every rank comes to the same answer for each.
+int64_t distinct_context(const std::vector<Identity>& identities, int rank);
 
 std::string ucc_version();
 // Version of the UCX that is loaded in this process, "" when there is none.

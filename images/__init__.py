@@ -1,0 +1,1 @@
+"""What runs in pods: the catalogue of images, and the command that builds them."""

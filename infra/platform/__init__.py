@@ -1,0 +1,1 @@
+"""What any Kubernetes gets from us: namespaces, fences, Volcano, queues, device plugins."""

@@ -1,0 +1,1 @@
+"""Any cluster with the platform on it, seen through kubectl."""
