@@ -62,7 +62,7 @@ def up(stack: StackConfig, *, cache: Path, progress: Progress) -> Environment:
         with progress.step("environment: clean up"):
             for state in {layout.state, _recorded_state(layout.name) or layout.state}:
                 _sweep(layout.name, state)
-        _record(layout, None)
+        _record(layout, None, store)
         with progress.step(f"environment: {len(layout.nodes)} nodes and a control plane"):
             try:
                 _start(layout, tools, store, progress)
@@ -70,7 +70,7 @@ def up(stack: StackConfig, *, cache: Path, progress: Progress) -> Environment:
                 _keep_logs(layout)
                 _sweep(layout.name, layout.state)
                 raise
-        _record(layout, fingerprint)
+        _record(layout, fingerprint, store)
     return Environment(layout=layout, toolchain=tools)
 
 
@@ -109,7 +109,16 @@ def _build(cache: Path, progress: Progress) -> tuple[Toolchain, Path]:
         built = own.result()
     built |= image_store.build(cache, image_store.PLATFORM_IMAGES, progress, tools)
     archives = [Path(built[name]["archive"]) for name in sorted(built)]
-    return tools, image_store.unpack(cache, archives, progress)
+    return tools, image_store.unpack(cache, archives, progress, in_use=_stores_in_use())
+
+
+def _stores_in_use() -> set[Path]:
+    """Image stores of all environments of this machine."""
+    stores = set()
+    for file in run_folder("*").parent.glob(f"*/{_RECORD}"):
+        with suppress(OSError, ValueError, KeyError):
+            stores.add(Path(json.loads(file.read_text(encoding="utf-8"))["store"]))
+    return stores
 
 
 def _start(layout: Layout, tools: Toolchain, store: Path, progress: Progress) -> None:
@@ -250,9 +259,9 @@ def _keep_logs(layout: Layout) -> None:
         shutil.copytree(layout.logs, kept)
 
 
-def _record(layout: Layout, fingerprint: str | None) -> None:
-    """Note where the environment's state is, and once it is whole also what it was made from."""
-    record = {"fingerprint": fingerprint, "state": str(layout.state)}
+def _record(layout: Layout, fingerprint: str | None, store: Path) -> None:
+    """Note where state and images are, and once it is whole also what it was made from."""
+    record = {"fingerprint": fingerprint, "state": str(layout.state), "store": str(store)}
     layout.run.mkdir(parents=True, exist_ok=True)
     (layout.run / _RECORD).write_text(json.dumps(record), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Images on the nodes: built once, unpacked once, and given to every node by hard links."""
+"""Images on the nodes: built once, unpacked once, and shared by every node."""
 
 import hashlib
 import json
@@ -50,8 +50,11 @@ def build(
     return built
 
 
-def unpack(cache: Path, archives: list[Path], progress: Progress) -> Path:
-    """The containerd store that has these images unpacked; made when missing."""
+def unpack(cache: Path, archives: list[Path], progress: Progress, *, in_use: set[Path]) -> Path:
+    """The containerd store that has these images unpacked; made when missing.
+
+    Older ones that no environment uses are removed, all but the newest.
+    """
     digest = hashlib.sha256("\n".join(archive.name for archive in archives).encode())
     store = cache / "store" / digest.hexdigest()[:16]
     if store.exists():
@@ -62,8 +65,9 @@ def unpack(cache: Path, archives: list[Path], progress: Progress) -> Path:
         part = store.with_suffix(".part")
         part.mkdir(parents=True)
         _import(part, archives)
-        for old in sorted(store.parent.iterdir(), key=lambda path: path.stat().st_mtime)[:-2]:
-            if old != part:  # running nodes have links of their own
+        others = sorted(store.parent.iterdir(), key=lambda path: path.stat().st_mtime)
+        for old in others[:-2]:
+            if old not in in_use:
                 shutil.rmtree(old)
         part.rename(store)
     return store

@@ -31,17 +31,12 @@ def containerd_socket(layout: Layout, node: Node) -> Path:
 
 
 def prepare(layout: Layout, node: Node, authority: Authority, image_store: Path) -> None:
-    """Write the node's configuration and give it the images, by hard links to the shared store."""
+    """Write the node's configuration and give it the images of the shared store."""
     here = folder(layout, node)
-    for name in ("cni", "kubelet", "pod-logs", "pki", "volume-plugins"):
+    for name in ("cni", "containerd", "kubelet", "pod-logs", "pki", "volume-plugins"):
         (here / name).mkdir(parents=True)
     containerd_socket(layout, node).parent.mkdir(parents=True)
-    # Unpacked layers are never written to again (containers write to upper layers of their own),
-    # so nodes can share their files. The databases that say what is there are each node's own.
-    run(["cp", "-al", image_store, here / "containerd"], timeout=300)
-    for database in (here / "containerd").glob("*/*.db"):  # the plugins', not the layers'
-        run(["cp", "--remove-destination", image_store / database.relative_to(here / "containerd"),
-             database])  # fmt: skip
+    _adopt_images(image_store, here / "containerd")
     (here / "base-spec.json").write_text(json.dumps(_base_spec()), encoding="utf-8")
     (here / "containerd.toml").write_text(_containerd_config(layout, node), encoding="utf-8")
     (here / "cni" / "10-bridge.conflist").write_text(
@@ -105,6 +100,25 @@ def start_containerd(layout: Layout, node: Node) -> None:
         hint=f"see {layout.logs / node.name}-containerd.log",
         every=0.05,
     )
+
+
+def _adopt_images(store: Path, root: Path) -> None:
+    """Give a containerd the images of the shared store without copying them.
+
+    An unpacked layer is only ever read: containers write to upper layers of their own, and when
+    containerd drops a layer it drops the link. The databases that say what is there are copied.
+    """
+    for source in store.iterdir():
+        target = root / source.name
+        layers = source / "snapshots"
+        if not layers.exists():
+            run(["cp", "-al", source, target])  # compressed layers: few files
+        else:
+            (target / "snapshots").mkdir(parents=True)
+            for layer in layers.iterdir():
+                (target / "snapshots" / layer.name).symlink_to(layer)
+        for database in source.glob("*.db"):
+            run(["cp", "--remove-destination", database, target])
 
 
 def _answers(socket: Path) -> bool:

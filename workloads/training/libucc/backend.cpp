@@ -194,7 +194,8 @@ c10::intrusive_ptr<c10d::Work> Backend::gather_all(at::Tensor output, const at::
     args.mask |= UCC_COLL_ARGS_FIELD_FLAGS;
     args.flags |= UCC_COLL_ARGS_FLAG_IN_PLACE;
   }
-  return submit(args, {.type = c10d::OpType::ALLGATHER, .what = "allgather(" + elements(input) + ")",
+  std::string what = "allgather(" + elements(input) + ")";
+  return submit(args, {.type = c10d::OpType::ALLGATHER, .what = std::move(what),
                        .timeout = timeout, .inputs = {input, output},
                        .outputs = std::move(results), .on_success = std::move(on_success)});
 }

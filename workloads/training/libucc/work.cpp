@@ -71,8 +71,8 @@ void Work::complete(const std::string& error) {
     cv_.notify_all();
   }
   if (future) {
-    Notifier::instance().post(
-        [self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this), future] { self->settle(future); });
+    auto self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
+    Notifier::instance().post([self, future] { self->settle(future); });
   }
 }
 
