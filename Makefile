@@ -42,7 +42,9 @@ up: $(VENV)/ready ## main job: environment, platform, the allreduce across vendo
 ifeq ($(CLUSTER),build/kubeconfig)
 	@$(LOCAL) up
 endif
-	@$(PYTHON) -m infra.render deploy --stack $(STACK) --kubeconfig $(CLUSTER) $(SIZES)
+	@mkdir -p build
+	@$(PYTHON) -m infra.render deploy --stack $(STACK) --kubeconfig $(CLUSTER) $(SIZES) \
+	  --timings build/timings.jsonl
 	@$(PYTHON) -m workloads.run allreduce --kubeconfig $(CLUSTER) --timings build/timings.jsonl
 
 .PHONY: down

@@ -8,6 +8,7 @@ import argparse
 import runpy
 import shutil
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,7 @@ from infra.apply import apply
 from infra.config import ConfigError, StackConfig, read_stack_file, stack_name
 from infra.manifests import RenderError, manifests, steps
 from infra.names import PROJECT
+from infra.progress import Progress
 from infra.recording import Recording, record
 from infra.tools import ROOT, Tools, run
 
@@ -129,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(act_on_cluster=act)
         made.add_argument("--kubeconfig", type=Path, help="default: the one kubectl takes")
         made.add_argument("--kubectl", default="kubectl", help="the kubectl binary")
+        made.add_argument("--timings", type=Path, help="file to add the time taken to")
     return parser
 
 
@@ -157,7 +160,9 @@ def _act_on_cluster(options: argparse.Namespace) -> None:
         helm_binary=options.helm,
         kubeconfig=_kubeconfig(options.kubeconfig, StackConfig.from_file(file).kubeconfig),
     )
+    start = time.monotonic()
     options.act_on_cluster(file, tools, sizes=dict(options.sizes))
+    Progress(options.timings).record("platform", time.monotonic() - start)
 
 
 def _kubeconfig(argument: Path | None, configured: str | None) -> Path | None:

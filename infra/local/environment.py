@@ -103,11 +103,16 @@ def status(layout: Layout) -> dict[str, Any]:
 
 def _build(cache: Path, progress: Progress) -> tuple[Toolchain, Path]:
     """Toolchain and images, at the same time as far as one does not need the other."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        own = pool.submit(image_store.build, cache, image_store.OWN_IMAGES, progress)
-        tools = toolchain.build(cache, progress)
-        built = own.result()
-    built |= image_store.build(cache, image_store.PLATFORM_IMAGES, progress, tools)
+    everything = (*image_store.OWN_IMAGES, *image_store.PLATFORM_IMAGES)
+    tools = toolchain.location(cache)
+    if tools.folder.exists():
+        built = image_store.build(cache, everything, progress, tools)
+    else:
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            own = pool.submit(image_store.build, cache, image_store.OWN_IMAGES, progress)
+            tools = toolchain.build(cache, progress)
+            built = own.result()
+        built |= image_store.build(cache, image_store.PLATFORM_IMAGES, progress, tools)
     archives = [Path(built[name]["archive"]) for name in sorted(built)]
     return tools, image_store.unpack(cache, archives, progress, in_use=_stores_in_use())
 

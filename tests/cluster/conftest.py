@@ -101,19 +101,22 @@ def is_running(submitted: Submitted, num_pods: int) -> bool:
     return len(ready) == num_pods
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def submit(kubectl: Kubectl) -> Iterator[Callable[[Mapping[str, Any]], Submitted]]:
-    """Create a job; it is deleted at the end, whatever became of it."""
+    """Create a job; it is deleted at the end of the test, whatever became of it."""
     created: list[Submitted] = []
 
     def create(manifest: Mapping[str, Any]) -> Submitted:
-        name = kubectl.create(manifest)["metadata"]["name"]
-        created.append(Submitted(name=name, kubectl=kubectl))
+        created.append(_submitted(kubectl, manifest))
         return created[-1]
 
     yield create
     for submitted in created:
         remove(submitted)
+
+
+def _submitted(kubectl: Kubectl, manifest: Mapping[str, Any]) -> Submitted:
+    return Submitted(name=kubectl.create(manifest)["metadata"]["name"], kubectl=kubectl)
 
 
 def remove(submitted: Submitted) -> None:
@@ -134,18 +137,20 @@ def held(manifest: Mapping[str, Any]) -> dict[str, Any]:
     changed = copy.deepcopy(dict(manifest))
     [launcher] = [task for task in changed["spec"]["tasks"] if task["name"] == "launcher"]
     [container] = launcher["template"]["spec"]["containers"]
-    container["command"] = ["sleep", "900"]
+    container["command"] = ["sh", "-c", "trap exit TERM; sleep 900 & wait"]
     return changed
 
 
 @pytest.fixture(scope="module")
-def open_job(submit: Callable[[Mapping[str, Any]], Submitted]) -> Iterator[Submitted]:
+def open_job(kubectl: Kubectl) -> Iterator[Submitted]:
     """A running job of one worker per vendor whose launcher waits."""
     workers = dict.fromkeys(Vendor, 1)
-    submitted = submit(held(allreduce(workers=workers).to_dict()))
-    submitted.wait("running", lambda job: is_running(job, len(workers) + 1))
-    yield submitted
-    remove(submitted)
+    submitted = _submitted(kubectl, held(allreduce(workers=workers).to_dict()))
+    try:
+        submitted.wait("running", lambda job: is_running(job, len(workers) + 1))
+        yield submitted
+    finally:
+        remove(submitted)
 
 
 Host = Callable[[str], Any]
