@@ -17,12 +17,10 @@ ON_THE_MACHINE = {
     Path("infra/local", f"{name}.py"): Path("tests/local/test_lifecycle.py")
     for name in (
         "cgroups",
-        "cli",
         "control_plane",
         "environment",
         "image_store",
         "network",
-        "node",
     )
 }
 

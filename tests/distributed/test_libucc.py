@@ -1,9 +1,10 @@
 """The backend on two and three processes; what each rank does is in bodies.py."""
 
+import importlib
 import signal
 import unittest
 
-from tests.distributed.ranks import Ended, run_body
+from tests.distributed.ranks import PACKAGE, Ended, run_body
 
 SHORT = {"TEST_TIMEOUT": "2"}
 
@@ -76,3 +77,24 @@ class LibuccTest(unittest.TestCase):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+class IdentityTest(unittest.TestCase):
+    """UCC takes processes of one machine with equal numbers for one, as containers often have."""
+
+    def distinct(self, *identities: tuple[int, int, int]) -> list[int]:
+        module = importlib.import_module(f"{PACKAGE}.libucc")
+        numbers: list[int] = module._libucc.distinct_contexts([list(each) for each in identities])
+        return numbers
+
+    def test_different_processes_keep_their_numbers(self) -> None:
+        self.assertEqual(self.distinct((46, 0, 0), (47, 0, 0), (48, 2, 0)), [0, 0, 2])
+
+    def test_equal_processes_take_different_numbers(self) -> None:
+        self.assertEqual(self.distinct((46, 0, 0), (46, 0, 0), (46, 0, 0)), [0, 1, 2])
+
+    def test_nobody_takes_the_number_of_a_context_that_exists(self) -> None:
+        self.assertEqual(self.distinct((46, 0, 0), (46, 0, 1), (46, 1, 1)), [2, 0, 1])
+
+    def test_a_number_that_others_moved_to_is_taken_too(self) -> None:
+        self.assertEqual(self.distinct((46, 0, 0), (46, 0, 0), (46, 1, 0)), [0, 1, 2])
