@@ -65,6 +65,7 @@ shell: $(VENV)/ready ## a shell with kubectl, helm and the local environment's k
 
 .PHONY: render
 render: $(VENV)/ready ## what a stack puts into Kubernetes, as YAML: make render STACK=local
+	@$(PYTHON) -m infra.local tools
 	@$(PYTHON) -m infra.render manifests --stack $(STACK) --output build/render/$(STACK).yaml
 
 .PHONY: manifests

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from infra.config import ConfigError, StackConfig
-from infra.local import environment
-from infra.local.environment import Environment
+from infra.local import environment, toolchain
 from infra.local.layout import Layout
 from infra.local.machine import LocalError, require_root
+from infra.local.toolchain import Toolchain
 from infra.progress import Progress
 
 _CHECKOUT: Final = Path(__file__).parents[2]
@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     for function, text in (
         (_up, "start the environment, or reuse the running one"),
         (_down, "remove it completely; toolchain and images stay cached"),
+        (_tools, "build the tools only; needs no root"),
         (_status, "what runs, as JSON"),
         (_logs, "where the logs are, and the last lines of each"),
         (_shell, "a shell with KUBECONFIG and the tools on the PATH"),
@@ -103,21 +104,25 @@ def _up(stack: StackConfig, options: argparse.Namespace) -> None:
     timings = options.build / "timings.jsonl"
     timings.unlink(missing_ok=True)
     running = environment.up(stack, cache=cache_folder(), progress=Progress(timings))
-    _link(running, options.build)
+    _link_tools(running.toolchain, options.build)
+    _link(options.build / "kubeconfig", running.layout.kubeconfig)
 
 
-def _link(running: Environment, build: Path) -> None:
+def _tools(_: StackConfig, options: argparse.Namespace) -> None:
+    _link_tools(toolchain.build(cache_folder(), Progress()), options.build)
+
+
+def _link_tools(tools: Toolchain, build: Path) -> None:
     """Put what a person and the next commands use into the build folder."""
-    links = {
-        build / "kubeconfig": running.layout.kubeconfig,
-        build / "bin": running.toolchain.binaries,
-        build / "charts" / "volcano": running.toolchain.volcano_chart,
-        build / "crds": running.toolchain.volcano_crds,
-    }
-    for link, target in links.items():
-        link.parent.mkdir(exist_ok=True)
-        link.unlink(missing_ok=True)
-        link.symlink_to(target)
+    _link(build / "bin", tools.binaries)
+    _link(build / "charts" / "volcano", tools.volcano_chart)
+    _link(build / "crds", tools.volcano_crds)
+
+
+def _link(link: Path, target: Path) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
 
 
 def _down(stack: StackConfig, options: argparse.Namespace) -> None:

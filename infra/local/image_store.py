@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +37,7 @@ def build(
     source = os.environ.get("UCC_SOURCE")
     if source:
         command += ["--ucc-source", source]
+    start = time.monotonic()
     said: list[str] = []
     with subprocess.Popen(
         [*command, *names], cwd=_CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -46,6 +48,8 @@ def build(
         answer = process.stdout.read() if process.stdout else ""
     if process.returncode != 0:
         raise LocalError(said[-1] if said else f"images.build exited {process.returncode}.")
+    if said:  # it speaks only of what it builds
+        progress.record(f"images: {', '.join(names)}", time.monotonic() - start)
     built: dict[str, Any] = json.loads(answer.splitlines()[-1])
     return built
 
