@@ -249,11 +249,13 @@ def _remove_shim_sockets(runtime: Path) -> None:
 
 def _unmount_below(folder: Path) -> None:
     """Unmount everything under a folder, the latest first."""
+    while points := [point for point in _mount_points() if point.is_relative_to(folder)]:
+        machine.run(["umount", "--lazy", points[-1]])
+
+
+def _mount_points() -> list[Path]:
     mounts = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
-    points = [line.split()[1].encode().decode("unicode_escape") for line in mounts]
-    for point in reversed(points):
-        if Path(point).is_relative_to(folder):
-            machine.run(["umount", "--lazy", point])
+    return [Path(line.split()[1].encode().decode("unicode_escape")) for line in mounts]
 
 
 def _keep_logs(layout: Layout) -> None:

@@ -30,6 +30,11 @@ def containerd_socket(layout: Layout, node: Node) -> Path:
     return layout.run / node.name / "containerd.sock"
 
 
+def kubelet_root(layout: Layout, node: Node) -> Path:
+    """The kubelet's folder by a short name."""
+    return layout.run / node.name / "kubelet"
+
+
 def prepare(layout: Layout, node: Node, authority: Authority, image_store: Path) -> None:
     """Write the node's configuration and give it the images of the shared store."""
     here = folder(layout, node)
@@ -37,6 +42,10 @@ def prepare(layout: Layout, node: Node, authority: Authority, image_store: Path)
         (here / name).mkdir(parents=True)
     containerd_socket(layout, node).parent.mkdir(parents=True)
     _adopt_images(image_store, here / "containerd")
+    # The kubelet makes sockets below its root, and a socket's path has at most 107 characters.
+    kubelet_root(layout, node).mkdir()
+    run(["mount", "--bind", here / "kubelet", kubelet_root(layout, node)])
+    run(["mount", "--make-private", kubelet_root(layout, node)])
     (here / "base-spec.json").write_text(json.dumps(_base_spec()), encoding="utf-8")
     (here / "containerd.toml").write_text(_containerd_config(layout, node), encoding="utf-8")
     (here / "cni" / "10-bridge.conflist").write_text(
@@ -78,7 +87,7 @@ def start(layout: Layout, node: Node, toolchain: Toolchain) -> None:
     start_containerd(layout, node)
     _start(layout, node, "kubelet", [
         toolchain["kubelet"], "--config", here / "kubelet.yaml",
-        "--kubeconfig", here / "kubelet.kubeconfig", "--root-dir", here / "kubelet",
+        "--kubeconfig", here / "kubelet.kubeconfig", "--root-dir", kubelet_root(layout, node),
         "--hostname-override", node.name, "--node-ip", str(node.address),
         f"--node-labels={','.join(f'{key}={value}' for key, value in labels.items())}",
     ])  # fmt: skip
