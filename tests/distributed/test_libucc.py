@@ -75,10 +75,6 @@ class LibuccTest(unittest.TestCase):
             self.assertEqual(ended[rank].status, 0, ended[rank].errors)
 
 
-if __name__ == "__main__":
-    unittest.main()
-
-
 class IdentityTest(unittest.TestCase):
     """UCC takes processes of one machine with equal numbers for one, as containers often have."""
 
@@ -98,3 +94,7 @@ class IdentityTest(unittest.TestCase):
 
     def test_a_number_that_others_moved_to_is_taken_too(self) -> None:
         self.assertEqual(self.distinct((46, 0, 0), (46, 0, 0), (46, 1, 0)), [0, 1, 2])
+
+
+if __name__ == "__main__":
+    unittest.main()
