@@ -114,7 +114,7 @@ def build_images(*arguments: str) -> dict[str, Any]:
     return answer
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def built() -> dict[str, Any]:
     """The images that need nothing from outside the repository, built if they are not yet."""
     return build_images(
@@ -127,9 +127,9 @@ def built() -> dict[str, Any]:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def storage(built: dict[str, Any]) -> Iterator[Buildah]:
-    """The builds' own storage, which no build may sweep meanwhile."""
+    """The builds' own storage: no build may sweep it meanwhile, and the next folder's may."""
     cache = default_cache()
     cache.mkdir(parents=True, exist_ok=True)
     with lock(cache, Console(stderr=True)):
@@ -150,7 +150,7 @@ def open_image(buildah: Buildah, tag: str, archive: Path) -> Container:
     return Container(buildah, tag, answer["OCIv1"]["config"])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def containers(built: dict[str, Any], storage: Buildah) -> dict[str, Container]:
     """Name -> container, for every image that was built."""
     return {
