@@ -8,7 +8,6 @@ from infra.config import LocalConfig, NodePool, StackConfig
 
 # Addresses in the node range.
 _MACHINE = 1
-_CONTROL_PLANE = 2
 _FIRST_NODE = 10
 
 
@@ -25,11 +24,6 @@ class Node:
     namespace: str
     interface: str
     """The machine's end of the node's link."""
-
-    @property
-    def gateway(self) -> ipaddress.IPv4Address:
-        """The node's own address in its pods' range."""
-        return self.pods.network_address + 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +88,7 @@ class Layout:
     @property
     def control_plane_address(self) -> ipaddress.IPv4Address:
         """Of the API server (6443) and of CoreDNS (53)."""
-        return self.config.node_cidr.network_address + _CONTROL_PLANE
+        return self.config.dns_address
 
     @property
     def api_service(self) -> ipaddress.IPv4Address:

@@ -49,11 +49,10 @@ def test_addresses_leave_room_for_the_machine_and_the_control_plane() -> None:
     assert layout.nodes[0].address == IPv4Address("10.200.0.10")
 
 
-def test_pod_ranges_lie_in_the_configured_range_and_the_gateway_in_the_nodes() -> None:
+def test_pod_ranges_lie_in_the_configured_range() -> None:
     layout = layout_of(nvidia=4)
     for node in layout.nodes:
         assert node.pods.subnet_of(layout.config.pod_cidr)
-        assert node.gateway in node.pods
 
 
 def test_interface_names_fit_the_kernels_limit_at_the_longest_name_and_most_nodes() -> None:
