@@ -88,7 +88,7 @@ test: $(VENV)/ready ## every test that this machine can run: unit tier, then the
 cluster-test: $(VENV)/ready ## the cluster tier on the local environment; needs root
 	@$(LOCAL) up
 	@$(PYTHON) -m infra.render deploy --stack $(STACK) --kubeconfig build/kubeconfig $(SIZES)
-	@$(PYTHON) -m pytest -q tests/images tests/local tests/cluster --kubeconfig build/kubeconfig \
+	@$(PYTHON) -m pytest -q tests/apiserver tests/images tests/local tests/cluster --kubeconfig build/kubeconfig \
 	  -p no:randomly --durations 10 --junitxml build/cluster-tier.xml
 
 .PHONY: unit

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import yaml
 
 from infra.manifests import Manifest, Release, Step
-from infra.names import LABEL_MANAGED_BY, LABEL_PREFIX, PROJECT
+from infra.names import ANNOTATION_WAIT_FOR, LABEL_MANAGED_BY, LABEL_PREFIX, PROJECT
 from infra.tools import CommandFailedError, Tools, chart_arguments
 
 INVENTORY: Final = f"{PROJECT}-inventory"
@@ -138,8 +138,35 @@ def _apply_manifests(part: Sequence[Manifest], tools: Tools) -> str:
                 raise
             time.sleep(RETRY_PAUSE_SECONDS)
         else:
-            kinds = ", ".join(dict.fromkeys(manifest.body["kind"] for manifest in part))
-            return f"applied {len(part)} manifests: {kinds}"
+            break
+    for manifest in part:
+        _wait(manifest, tools)
+    kinds = ", ".join(dict.fromkeys(manifest.body["kind"] for manifest in part))
+    return f"applied {len(part)} manifests: {kinds}"
+
+
+def _wait(manifest: Manifest, tools: Tools) -> None:
+    """Until the object is what its annotation says, if it has one."""
+    metadata = manifest.body["metadata"]
+    condition = metadata.get("annotations", {}).get(ANNOTATION_WAIT_FOR)
+    if condition is not None:
+        tools.kubectl(
+            "wait",
+            f"{_resource(manifest.body['apiVersion'], manifest.body['kind'])}/{metadata['name']}",
+            f"--for={condition}",
+            f"--timeout={RETRY_SECONDS:g}s",
+            *_namespace_flag(metadata.get("namespace", "")),
+        )
+
+
+def _resource(api_version: str, kind: str) -> str:
+    """A kind as kubectl takes it without ambiguity."""
+    group, _, version = api_version.rpartition("/")
+    return f"{kind}.{version}.{group}"
+
+
+def _namespace_flag(namespace: str) -> list[str]:
+    return [f"--namespace={namespace}"] if namespace else []
 
 
 def _apply_release(release: Release, tools: Tools) -> str:
@@ -151,6 +178,8 @@ def _apply_release(release: Release, tools: Tools) -> str:
     pending = [secret for secret, status, _ in revisions if status.startswith("pending-")]
     if pending:
         tools.kubectl("delete", "secret", f"--namespace={release.namespace}", *pending)
+    if not revisions:
+        _make_kinds(release, tools)
     waiting = ["--wait"] if release.waits else []
     tools.helm(
         "upgrade",
@@ -166,6 +195,38 @@ def _apply_release(release: Release, tools: Tools) -> str:
         stdin=yaml.safe_dump(release.values),
     )
     return f"installed {release.name}"
+
+
+def _make_kinds(release: Release, tools: Tools) -> None:
+    """Makes the release's kinds, for Helm to find as its own, and has them served.
+
+    The API server breaks the first watch of a new kind off, and Volcano 1.14's controllers miss
+    what happens until they look again: a job that was made then gets no pods, ever. So the first
+    watch must not be theirs.
+    """
+    rendered = yaml.safe_load_all(tools.template(release))
+    kinds = [body for body in rendered if body and body["kind"] == "CustomResourceDefinition"]
+    if not kinds:
+        return
+    for body in kinds:
+        metadata = body["metadata"]
+        metadata.setdefault("labels", {})[LABEL_MANAGED_BY] = "Helm"
+        metadata.setdefault("annotations", {}).update(
+            {
+                "meta.helm.sh/release-name": release.name,
+                "meta.helm.sh/release-namespace": release.namespace,
+            }
+        )
+    try:
+        tools.kubectl("create", "--filename=-", stdin=yaml.safe_dump_all(kinds))
+    except CommandFailedError as error:
+        # Of a killed call, or of somebody else's release: then Helm says so.
+        if "AlreadyExists" not in error.stderr:
+            raise
+    names = [body["metadata"]["name"] for body in kinds]
+    crds = [f"customresourcedefinition/{name}" for name in names]
+    tools.kubectl("wait", *crds, "--for=condition=Established", f"--timeout={RETRY_SECONDS:g}s")
+    tools.kubectl("get", ",".join(names), "--all-namespaces", "--output=name")
 
 
 def _revisions(release: Release, tools: Tools) -> list[tuple[str, str, str]]:
@@ -193,16 +254,14 @@ def _remove(made: Made, tools: Tools) -> str:
         tools.helm("uninstall", name, f"--namespace={namespace}", "--ignore-not-found", "--wait")
         return f"removed release {name}"
     # Somebody else's since: its label is no longer ours, and then it stays.
-    group, _, version = api_version.rpartition("/")
-    in_namespace = [f"--namespace={namespace}"] if namespace else []
     try:
         tools.kubectl(
             "delete",
-            f"{kind}.{version}.{group}",
+            _resource(api_version, kind),
             f"--selector={LABEL_MANAGED_BY}={PROJECT}",
             f"--field-selector=metadata.name={name}",
             "--timeout=120s",
-            *in_namespace,
+            *_namespace_flag(namespace),
         )
     except CommandFailedError as error:
         # The kind itself went with its release, and its objects with it.

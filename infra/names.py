@@ -24,6 +24,9 @@ LABEL_JOB: Final = f"{LABEL_PREFIX}/job"
 ANNOTATION_LINK_MBITS: Final = f"{LABEL_PREFIX}/link-mbits"
 """On nodes: bandwidth that the link is limited to, in Mbit/s; absent when it is not."""
 
+ANNOTATION_WAIT_FOR: Final = "pulumi.com/waitFor"
+"""On objects: what they are ready at, in the words of `kubectl wait --for`; Pulumi's own key."""
+
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 """On what `python -m infra.render apply` made; its value is PROJECT."""
 

@@ -8,7 +8,7 @@ import pulumi_kubernetes as kubernetes
 from infra.accelerators import ACCELERATORS
 from infra.component import Component
 from infra.config import StackConfig
-from infra.names import QUEUE_TRAINING
+from infra.names import ANNOTATION_WAIT_FOR, QUEUE_TRAINING
 from infra.platform.volcano import Volcano
 
 
@@ -39,7 +39,11 @@ class Queues(Component):
             f"{name}-{QUEUE_TRAINING}",
             api_version="scheduling.volcano.sh/v1beta1",
             kind="Queue",
-            metadata=kubernetes.meta.v1.ObjectMetaArgs(name=QUEUE_TRAINING),
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(
+                name=QUEUE_TRAINING,
+                # Volcano's webhook refuses jobs until its controller has opened the queue.
+                annotations={ANNOTATION_WAIT_FOR: "jsonpath={.status.state}=Open"},
+            ),
             spec=training_queue(config),
             opts=self._opts(after=[volcano.release]),
         )

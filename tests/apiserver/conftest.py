@@ -77,7 +77,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
         yield Tools(kubeconfig=kubeconfig)
     finally:
         for process in reversed(processes):
-            process.terminate()
+            process.kill()  # nothing of them is kept
         for process in processes:
             process.wait(timeout=30)
 

@@ -1,10 +1,17 @@
 """infra.apply with the real kubectl, the real Helm and the real API server."""
 
 import json
+import ssl
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from http import HTTPStatus
+from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -115,6 +122,41 @@ def test_a_kind_can_be_used_right_after_the_release_that_brings_it(
     ]
     assert data(tools, "a") == {"x": "1"}
     assert tools.kubectl("get", "widget", "w", "--output=name").strip() == "widget.example.io/w"
+
+
+def test_the_first_watches_of_new_kinds_are_not_broken_off(tools: Tools, chart: Path) -> None:
+    # Many at once, as a chart's controllers ask: the API server needs a while to serve a kind.
+    plurals = [f"{letter}widgets" for letter in "abcdefghijkl"]
+    kinds = [KIND.replace("widget", plural[:-1]).replace("Widget", plural) for plural in plurals]
+    (chart / "templates" / "kind.yaml").write_text("---".join(kinds))
+    applied([a_release(chart)], tools)
+    with ThreadPoolExecutor(len(plurals)) as pool:
+        said = list(pool.map(partial(watched, server_of(tools)), plurals))
+    assert said == [(HTTPStatus.OK, "")] * len(plurals)
+
+
+def server_of(tools: Tools) -> str:
+    return tools.kubectl("config", "view", "--output=jsonpath={.clusters[0].cluster.server}")
+
+
+def watched(server: str, plural: str) -> tuple[int, str]:
+    """Lists and then watches for a second, as controllers do; kubectl would try again silently."""
+    path = f"/apis/example.io/v1/{plural}"
+    status, text = asked(server, f"{path}?resourceVersion=0")
+    assert status == HTTPStatus.OK
+    version = json.loads(text)["metadata"]["resourceVersion"]
+    return asked(server, f"{path}?watch=true&timeoutSeconds=1&resourceVersion={version}")
+
+
+def asked(server: str, path: str) -> tuple[int, str]:
+    address = urlsplit(server)
+    assert address.hostname
+    context = ssl._create_unverified_context()  # noqa: S323 (its certificate is its own)
+    connection = HTTPSConnection(address.hostname, address.port, context=context)
+    with closing(connection):
+        connection.request("GET", path, headers={"Authorization": "Bearer token"})
+        response = connection.getresponse()
+        return response.status, response.read().decode()
 
 
 def test_a_second_call_changes_nothing_and_is_quick(tools: Tools, chart: Path) -> None:

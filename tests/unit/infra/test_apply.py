@@ -9,7 +9,7 @@ import yaml
 import infra.apply
 from infra.apply import INVENTORY, LABEL_CONTENT, apply, content_hash
 from infra.manifests import Manifest, Release, RenderError, Step
-from infra.names import LABEL_MANAGED_BY, PROJECT
+from infra.names import ANNOTATION_WAIT_FOR, LABEL_MANAGED_BY, PROJECT
 from infra.tools import CommandFailedError, Tools
 
 
@@ -26,6 +26,10 @@ class Cluster(Tools):
     calls: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     """What the next `kubectl apply`s of manifests say instead of working."""
+    kinds: list[dict[str, Any]] = field(default_factory=list)
+    """What every chart's templates render to."""
+    created: list[dict[str, Any]] = field(default_factory=list)
+    awaited: list[str] = field(default_factory=list)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """What kubectl would do to the objects."""
@@ -52,10 +56,24 @@ class Cluster(Tools):
                     if self.failures:
                         raise CommandFailedError("kubectl apply", self.failures.pop(0))
                 self.objects.update(zip(names, bodies, strict=True))
+            case _:
+                self._about_kinds(*arguments, stdin=stdin)
         return ""
+
+    def _about_kinds(self, verb: str, *rest: str, stdin: str | None) -> None:
+        if verb == "create":
+            if self.created:
+                raise CommandFailedError("kubectl create", "Error: (AlreadyExists): is there")
+            self.created.extend(yaml.safe_load_all(stdin or ""))
+        assert verb in {"create", "wait", "get"}
+        names = [word for word in rest if not word.startswith("--")]
+        self.calls.append(" ".join([verb, *names]))
+        self.awaited.extend(word for word in rest if word.startswith("--for="))
 
     def helm(self, *arguments: str, stdin: str | None = None) -> str:
         """What Helm would do to the revisions."""
+        if arguments[0] == "template":
+            return yaml.safe_dump_all(self.kinds)
         self.calls.append(f"helm {arguments[0]} {arguments[1]}")
         if arguments[0] == "upgrade":
             pending = [it for it in self.revisions.values() if "pending" in it["status"]]
@@ -225,3 +243,45 @@ def test_a_charts_hash_changes_with_its_files_and_their_names(tmp_path: Path) ->
 def test_a_hash_is_a_label_that_kubernetes_accepts() -> None:
     assert content_hash(a_release()).isalnum()
     assert len(content_hash(a_release())) <= 63
+
+
+def a_kind(plural: str) -> dict[str, Any]:
+    return {"kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.g.io"}}
+
+
+def test_a_releases_kinds_are_watched_once_before_its_controllers_do() -> None:
+    cluster = Cluster(kinds=[a_kind("as"), {"kind": "Deployment"}, a_kind("bs")])
+    expected = [
+        "create",
+        "wait customresourcedefinition/as.g.io customresourcedefinition/bs.g.io",
+        "get as.g.io,bs.g.io",
+        "helm upgrade r",
+    ]
+    assert applied([a_release()], cluster) == expected
+    assert [body["metadata"]["name"] for body in cluster.created] == ["as.g.io", "bs.g.io"]
+
+
+def test_helm_finds_the_kinds_as_its_own() -> None:
+    cluster = Cluster(kinds=[a_kind("as")])
+    applied([a_release("volcano")], cluster)
+    [metadata] = [body["metadata"] for body in cluster.created]
+    assert metadata["labels"] == {LABEL_MANAGED_BY: "Helm"}
+    assert metadata["annotations"] == {
+        "meta.helm.sh/release-name": "volcano",
+        "meta.helm.sh/release-namespace": "ns",
+    }
+
+
+def test_kinds_that_a_killed_call_made_are_no_obstacle() -> None:
+    cluster = Cluster(kinds=[a_kind("as")])
+    cluster.created.append({})
+    assert applied([a_release()], cluster)[-1] == "helm upgrade r"
+
+
+def test_an_object_is_waited_for_as_its_annotation_says() -> None:
+    waiting = a_manifest("q")
+    waiting.body["metadata"]["annotations"] = {ANNOTATION_WAIT_FOR: "jsonpath={.status.s}=Open"}
+    cluster = Cluster()
+    calls = applied([waiting, a_manifest("b")], cluster)
+    assert calls == ["apply q b", "wait Queue.v1.g.io/q"]
+    assert cluster.awaited == ["--for=jsonpath={.status.s}=Open"]

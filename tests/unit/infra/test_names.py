@@ -12,7 +12,7 @@ LABELS = [name for name in NAMES if "/" in name]
 def test_a_label_key_is_one_that_kubernetes_accepts(label: str) -> None:
     prefix, name = label.split("/")
     assert re.fullmatch(r"[a-z0-9.-]{1,253}", prefix)
-    assert re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", name)
+    assert re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", name)
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(LABELS) - {names.LABEL_PREFIX}))
