@@ -93,7 +93,19 @@ cluster-test: $(VENV)/ready ## the cluster tier on the local environment; needs 
 
 .PHONY: unit
 unit: $(VENV)/ready ## the unit tier: offline, without root, under a minute
-	@$(PYTHON) -m pytest -q
+	@$(PYTHON) -m pytest -q -n auto
+
+# Upgrades what the requirements pull in, in an environment of its own.
+.PHONY: constraints
+constraints: ## resolve again what the requirements leave open, and pin it
+	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	grep -hv '^-[cr] ' requirements.txt requirements-dev.txt > "$$folder/direct"; \
+	python3 -m venv "$$folder/venv"; \
+	"$$folder/venv/bin/pip" install --quiet --disable-pip-version-check -r "$$folder/direct"; \
+	sed -E 's/(==|\[).*//; s/[-_]/[-_]/g; s/.*/^&==/' "$$folder/direct" > "$$folder/names"; \
+	{ head -1 constraints.txt; "$$folder/venv/bin/pip" freeze | grep -vif "$$folder/names"; } \
+	  > "$$folder/all"; \
+	mv "$$folder/all" constraints.txt
 
 .PHONY: check
 check: $(VENV)/ready ## formatting, lint, types, manifests: under a minute
