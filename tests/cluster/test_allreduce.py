@@ -1,6 +1,9 @@
 """The main job's result: complete, right, stated by every rank; and a wrong one is found."""
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +13,7 @@ import pytest
 
 from infra.accelerators import ACCELERATORS, Vendor
 from infra.names import NAMESPACE_TRAINING
-from tests.cluster.conftest import Run, Submitted, remove, run_check
+from tests.cluster.conftest import CHECKOUT, Run, Submitted, remove, run_check
 from workloads.jobs import Carrier, Check, allreduce
 from workloads.kubectl import Kubectl
 
@@ -83,6 +86,19 @@ def test_a_killed_worker_fails_the_job_and_everything_is_cleaned_up(
     job.wait("ended", lambda j: j.phase() in ("Failed", "Terminated", "Aborted"), seconds=120)
     job.wait("without running pods", lambda j: not running(j), seconds=60)
     remove(job)
+
+
+def test_a_killed_command_is_no_obstacle_to_the_next(kubeconfig: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "workloads.run", "allreduce", "--kubeconfig", str(kubeconfig)]
+    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout
+        for line in first.stdout:
+            if "libucc: " in line:  # the collectives run
+                break
+        first.kill()
+    assert first.returncode == -signal.SIGKILL
+    run = run_check(kubeconfig, tmp_path, "--quick")
+    assert run.exit_status == 0, run.output
 
 
 def log(job: Submitted) -> str:

@@ -1,6 +1,8 @@
 """The check as a whole, on every carrier: it passes where all is right, and only there."""
 
 import unittest
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from tests.distributed.ranks import PACKAGE, Ended, mpirun, run_ranks
 
@@ -124,11 +126,14 @@ class EndTest(unittest.TestCase):
         self.assertEqual(ended.of("case"), [])
 
     def test_a_hung_collective_ends_with_a_failure_by_its_deadline(self) -> None:
-        for carrier in CARRIERS:
+        commands = [
+            [CHECK, "--carrier", carrier, *ONE_SIZE, *SHORT, "--fault", "hang"]
+            for carrier in CARRIERS
+        ]
+        with ThreadPoolExecutor() as pool:  # all of it is waiting
+            ends = list(pool.map(partial(mpirun, 2), commands))
+        for carrier, ended in zip(CARRIERS, ends, strict=True):
             with self.subTest(carrier):
-                ended = mpirun(
-                    2, [CHECK, "--carrier", carrier, *ONE_SIZE, *SHORT, "--fault", "hang"]
-                )
                 self.assertNotEqual(ended.status, 0)
                 [failure, *_] = ended.of("failure")
                 self.assertEqual(failure["stage"], "case")

@@ -71,8 +71,17 @@ class LibuccTest(unittest.TestCase):
     def test_a_killed_peer_ends_the_others(self) -> None:
         ended = self.run_short(3, "a_killed_peer_ends_the_others")
         self.assertEqual(ended[1].status, -signal.SIGKILL)
+        expected = {0}
+        if ucc_version() < (1, 8):
+            # It cancels and frees UCX's error as if it were a request (tl_ucp_sendrecv.h).
+            expected.add(-signal.SIGSEGV)
         for rank in (0, 2):
-            self.assertEqual(ended[rank].status, 0, ended[rank].errors)
+            self.assertIn(ended[rank].status, expected, ended[rank].errors)
+
+
+def ucc_version() -> tuple[int, ...]:
+    module = importlib.import_module(f"{PACKAGE}.libucc")
+    return tuple(map(int, module.versions()["ucc"].split(".")))
 
 
 class IdentityTest(unittest.TestCase):
