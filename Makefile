@@ -8,6 +8,8 @@ MAKEFLAGS += --no-print-directory
 CACHE := $(or $(CROSSVENDOR_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/crossvendor)
 VENV := $(CACHE)/venv/$(shell cat requirements.txt requirements-dev.txt constraints.txt | sha256sum | cut -c1-16)
 PYTHON := $(VENV)/bin/python
+# Compiling everything takes longer than installing it, and most of a large package is never used.
+PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check --no-compile
 export PATH := $(VENV)/bin:$(PATH)
 
 .PHONY: help
@@ -20,7 +22,12 @@ $(VENV)/ready:
 	@python3 -c 'import ensurepip' 2>/dev/null || apt-get install -y -qq python3-venv >/dev/null || \
 	  { echo "python: the venv module is missing and cannot be installed; run 'apt-get install python3-venv' as root." >&2; exit 2; }
 	@rm -rf $(VENV) && python3 -m venv $(VENV)
-	@$(VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@$(PIP) -r requirements.txt
+	@touch $@
+
+# What tests and linters need besides; the main job starts sooner without it.
+$(VENV)/ready-to-test: $(VENV)/ready
+	@$(PIP) -r requirements-dev.txt
 	@touch $@
 
 # The local environment's tools and kubeconfig appear under build/ once it is up.
@@ -77,7 +84,7 @@ images: $(VENV)/ready ## the images that jobs run, as archives to load onto node
 	@$(PYTHON) -m images.build $(if $(UCC_SOURCE),--ucc-source $(UCC_SOURCE)) launcher worker-cpu
 
 .PHONY: test
-test: $(VENV)/ready ## every test that this machine can run: unit tier, then the cluster tier
+test: $(VENV)/ready-to-test ## every test that this machine can run: unit tier, then the cluster tier
 	@$(MAKE) check unit
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) cluster-test; \
 	else echo "cluster tier: not run, it needs root; run 'sudo make test' for all of it"; fi
@@ -85,14 +92,14 @@ test: $(VENV)/ready ## every test that this machine can run: unit tier, then the
 # The environment is the user's own, started if it is not there; what the tests need beside it has
 # names and address ranges of its own.
 .PHONY: cluster-test
-cluster-test: $(VENV)/ready ## the cluster tier on the local environment; needs root
+cluster-test: $(VENV)/ready-to-test ## the cluster tier on the local environment; needs root
 	@$(LOCAL) up
 	@$(PYTHON) -m infra.render deploy --stack $(STACK) --kubeconfig build/kubeconfig $(SIZES)
 	@$(PYTHON) -m pytest -q tests/apiserver tests/images tests/local tests/cluster --kubeconfig build/kubeconfig \
 	  -p no:randomly --durations 10 --junitxml build/cluster-tier.xml
 
 .PHONY: unit
-unit: $(VENV)/ready ## the unit tier: offline, without root, under a minute
+unit: $(VENV)/ready-to-test ## the unit tier: offline, without root, under a minute
 	@$(PYTHON) -m pytest -q -n auto
 
 # Upgrades what the requirements pull in, in an environment of its own.
@@ -108,7 +115,7 @@ constraints: ## resolve again what the requirements leave open, and pin it
 	mv "$$folder/all" constraints.txt
 
 .PHONY: check
-check: $(VENV)/ready ## formatting, lint, types, manifests: under a minute
+check: $(VENV)/ready-to-test ## formatting, lint, types, manifests: under a minute
 	@ruff format --check --quiet .
 	@ruff check --quiet .
 	@mypy
