@@ -8,8 +8,7 @@ MAKEFLAGS += --no-print-directory
 CACHE := $(or $(CROSSVENDOR_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/crossvendor)
 VENV := $(CACHE)/venv/$(shell cat requirements.txt requirements-dev.txt constraints.txt | sha256sum | cut -c1-16)
 PYTHON := $(VENV)/bin/python
-# Compiling everything takes longer than installing it, and most of a large package is never used.
-PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check --no-compile
+PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
 export PATH := $(VENV)/bin:$(PATH)
 
 .PHONY: help
