@@ -55,7 +55,7 @@ def test_a_stream_gives_its_lines_its_end_and_begins_again(tmp_path: Path) -> No
         Line(source="s", text="tw"),
         Ended(source="s", exit_status=3, complaint="bad"),
     ]
-    assert [sink.get(timeout=5) for _ in range(6)] == [*once, *once]
+    assert [sink.get(timeout=30) for _ in range(6)] == [*once, *once]
     stream.stop()
 
 
@@ -64,7 +64,7 @@ def test_a_stream_that_is_stopped_leaves_no_process(tmp_path: Path) -> None:
     kubectl = a_program(tmp_path, "echo $$; exec sleep 60")
     stream = Stream(kubectl=kubectl, source="s", arguments=(), sink=sink)
     stream.start()
-    first = sink.get(timeout=5)
+    first = sink.get(timeout=30)
     assert isinstance(first, Line)
     begun = time.monotonic()
     stream.stop()
@@ -78,7 +78,7 @@ def test_a_stream_of_a_missing_program_says_so() -> None:
         kubectl=Kubectl(program="/nope"), source="s", arguments=(), sink=sink, is_repeated=False
     )
     stream.start()
-    ended = sink.get(timeout=5)
+    ended = sink.get(timeout=30)
     stream.stop()
     assert isinstance(ended, Ended)
     assert ended.exit_status == 127

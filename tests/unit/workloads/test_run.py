@@ -234,11 +234,11 @@ def test_an_interrupted_command_deletes_its_job(cluster: Cluster, number: signal
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not any("logs" in call for call in cluster.calls) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(number)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == run.EXIT_INTERRUPTED
     assert said == "interrupted; no job is left in the cluster.\n"
     assert cluster.calls[-1].startswith("delete")
