@@ -5,36 +5,30 @@ The only reader of `pulumi.Config` and of the stack files; inside, there are no 
 
 import ipaddress
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import pulumi
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from infra.accelerators import Vendor
+from infra.accelerators import ACCELERATORS, Vendor
+from infra.aws.config import AwsConfig, BudgetConfig
+from infra.config_parts import Count, DnsLabel, Part
 from infra.environments import ENVIRONMENTS, Environment, EnvironmentFacts
 from infra.instances import INSTANCE_TYPES, InstanceType
 from infra.names import PROJECT
+
+_STACK_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,14}[a-z0-9]")
 
 
 class ConfigError(pulumi.RunError):
     """A stack file that cannot be used: one sentence; the engine prints it without a traceback."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-Count = Annotated[int, Field(strict=True)]
-"""A number in a stack file; `true` and "1" are mistakes, not 1."""
-
-DnsLabel = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$")]
-"""A pool's or the environment's name; short, because node and interface names are built from it."""
-
-
-class NodePool(_Part):
+class NodePool(Part):
     """Equal nodes: an EKS node group, or network namespaces in the local environment."""
 
     instance_type: str
@@ -47,15 +41,27 @@ class NodePool(_Part):
     """Cores that one local node may use; None for all. Stands for unequal GPUs."""
     link_mbits: Count | Literal["baseline", "unlimited"] = "baseline"
     """Bandwidth of one local node's link in Mbit/s; `baseline` is the instance type's."""
+    capacity: Literal["on_demand", "spot"] = "on_demand"
+    """How EC2 sells the nodes: spot costs a third and may be taken back at any time."""
+    other_instance_types: list[str] = Field(default=[], max_length=10)
+    """What EC2 may give instead, of the same vendor and number of GPUs; spot needs some choice."""
+    disk_gib: Count = Field(default=150, ge=50, le=16_384)
+    """Root disk of one EC2 node; GPU images of several GiB are unpacked on it."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.instance_type not in INSTANCE_TYPES:
-            msg = (
-                f"instance_type {self.instance_type!r} is not in infra/instances.py; "
-                f"use one of {', '.join(INSTANCE_TYPES)}"
-            )
-            raise ValueError(msg)
+        for key, names in (
+            ("instance_type", [self.instance_type]),
+            ("other_instance_types", self.other_instance_types),
+        ):
+            for name in names:
+                if name not in INSTANCE_TYPES:
+                    msg = (
+                        f"{key} {name!r} is not in infra/instances.py; "
+                        f"use one of {', '.join(INSTANCE_TYPES)}"
+                    )
+                    raise ValueError(msg)
+        self._check_choice()
         if not self.min_size <= self.size <= self.max_size:
             msg = (
                 f"size {self.size} is not between min_size {self.min_size} and "
@@ -70,6 +76,27 @@ class NodePool(_Part):
             raise ValueError(msg)
         return self
 
+    def _check_choice(self) -> None:
+        """One node group's nodes have to look alike to a job and to the autoscaler."""
+        names = [self.instance_type, *self.other_instance_types]
+        for name in names[1:]:
+            other = INSTANCE_TYPES[name]
+            if names.count(name) > 1:
+                msg = f"other_instance_types has {name!r} twice or as instance_type; remove one"
+                raise ValueError(msg)
+            if (other.vendor, other.num_gpus) != (self.vendor, self.instance.num_gpus):
+                msg = (
+                    f"other_instance_types has {name!r}, whose GPUs are not those of "
+                    f"{self.instance_type}; name types of the same family and number of GPUs"
+                )
+                raise ValueError(msg)
+            if other.vcpus < self.instance.vcpus:
+                msg = (
+                    f"other_instance_types has {name!r}, which is smaller than "
+                    f"{self.instance_type}; the autoscaler counts with the latter"
+                )
+                raise ValueError(msg)
+
     @property
     def instance(self) -> InstanceType:
         """The instance type's row."""
@@ -81,6 +108,11 @@ class NodePool(_Part):
         return self.instance.vendor
 
     @property
+    def needs_own_image(self) -> bool:
+        """Whether EKS has no machine image for the pool's nodes."""
+        return self.vendor is not None and ACCELERATORS[self.vendor].ami_type is None
+
+    @property
     def link_limit_mbits(self) -> int | None:
         """Bandwidth of one node's link in Mbit/s; None when it is not shaped."""
         if self.link_mbits == "unlimited":
@@ -90,7 +122,7 @@ class NodePool(_Part):
         return self.link_mbits
 
 
-class LocalConfig(_Part):
+class LocalConfig(Part):
     """The local environment: where it lives on this machine."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,10}$")] = PROJECT
@@ -128,7 +160,7 @@ class LocalConfig(_Part):
         return self.node_cidr[2]
 
 
-class StackConfig(_Part):
+class StackConfig(Part):
     """One environment, as its stack file chose it."""
 
     stack: str
@@ -139,6 +171,8 @@ class StackConfig(_Part):
     device_plugins: bool | None = None
     """Whether to install the vendors' device plugins; None for what the environment needs."""
     local: LocalConfig = LocalConfig()
+    aws: AwsConfig | None = None
+    """The cloud; only, and always, where the environment is `aws`."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -152,7 +186,43 @@ class StackConfig(_Part):
             self._check_local()
         else:
             self._check_not_local()
+        if self.environment is Environment.AWS:
+            self._check_aws()
+        else:
+            self._check_not_aws()
         return self
+
+    def _check_aws(self) -> None:
+        if self.aws is None:
+            msg = "aws is missing; see Pulumi.example.yaml for its keys"
+            raise ValueError(msg)
+        if self.kubeconfig is not None:
+            msg = "kubeconfig names a cluster, but this stack makes its own; remove it"
+            raise ValueError(msg)
+        if not _STACK_NAME.fullmatch(self.stack):
+            msg = (
+                f"the stack's name {self.stack!r} goes into names of AWS; "
+                "use at most 16 lower-case letters, digits and hyphens"
+            )
+            raise ValueError(msg)
+        own_image = [name for name, pool in self.node_pools.items() if pool.needs_own_image]
+        if own_image and self.aws.amd_image_id is None:
+            msg = (
+                f"node_pools.{own_image[0]} needs aws.amd_image_id, because EKS has no image with "
+                "that vendor's driver; docs/aws.md says how the image pipeline makes one"
+            )
+            raise ValueError(msg)
+
+    def _check_not_aws(self) -> None:
+        only = "means something in the environment `aws` only; remove it"
+        if self.aws is not None:
+            msg = f"aws {only}"
+            raise ValueError(msg)
+        for name, pool in self.node_pools.items():
+            for key in ("capacity", "other_instance_types", "disk_gib"):
+                if key in pool.model_fields_set:
+                    msg = f"node_pools.{name}.{key} {only}"
+                    raise ValueError(msg)
 
     def _check_local(self) -> None:
         num_nodes = sum(pool.size for pool in self.node_pools.values())
@@ -170,6 +240,11 @@ class StackConfig(_Part):
             if pool.cpu_limit is not None:
                 msg = f"node_pools.{name}.cpu_limit {only}"
                 raise ValueError(msg)
+
+    @property
+    def full_name(self) -> str:
+        """What the stack's things are called where names are shared: the project and the stack."""
+        return f"{PROJECT}-{self.stack}"
 
     @property
     def facts(self) -> EnvironmentFacts:
@@ -352,9 +427,13 @@ def _valid_keys(path: tuple[int | str, ...]) -> str:
     """The keys that are valid where `path` leads."""
     match path:
         case ():
-            model: type[_Part] = StackConfig
+            model: type[Part] = StackConfig
         case ("node_pools", *_):
             model = NodePool
+        case ("aws", "budget"):
+            model = BudgetConfig
+        case ("aws",):
+            model = AwsConfig
         case _:
             model = LocalConfig
     return ", ".join(sorted(name for name in model.model_fields if name != "stack"))

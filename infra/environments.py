@@ -18,6 +18,8 @@ class Environment(StrEnum):
 
     LOCAL = "local"
     """infra/local, on this machine."""
+    AWS = "aws"
+    """infra/aws: EKS with a node group per pool."""
     EXISTING = "existing"
     """Somebody else: any cluster that a kubeconfig leads to; only the platform is ours."""
 
@@ -33,6 +35,12 @@ class EnvironmentFacts:
     """Whether DNS is the `kube-dns` pods; the local environment's is a process beside the API."""
 
 
+_RELEASED_VOLCANO: Final = Chart(
+    name="volcano",
+    version=versions.VOLCANO,
+    repository=versions.VOLCANO_CHART_REPOSITORY,
+)
+
 ENVIRONMENTS: Final[Mapping[Environment, EnvironmentFacts]] = MappingProxyType(
     {
         Environment.LOCAL: EnvironmentFacts(
@@ -41,12 +49,13 @@ ENVIRONMENTS: Final[Mapping[Environment, EnvironmentFacts]] = MappingProxyType(
             has_devices=False,
             has_dns_pods=False,
         ),
+        Environment.AWS: EnvironmentFacts(
+            volcano=_RELEASED_VOLCANO,
+            has_devices=True,
+            has_dns_pods=True,
+        ),
         Environment.EXISTING: EnvironmentFacts(
-            volcano=Chart(
-                name="volcano",
-                version=versions.VOLCANO,
-                repository=versions.VOLCANO_CHART_REPOSITORY,
-            ),
+            volcano=_RELEASED_VOLCANO,
             has_devices=True,
             has_dns_pods=True,
         ),
