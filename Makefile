@@ -120,4 +120,4 @@ check: $(VENV)/ready-to-test ## formatting, lint, types, manifests: under a minu
 	@mypy
 	@yamllint --strict .
 	@hadolint --config .hadolint.yaml images/*/Dockerfile
-	@shellcheck images/scripts/*.sh images/scripts/apt-install images/scripts/start-sshd
+	@shellcheck images/amd-node/*.sh images/scripts/*.sh images/scripts/apt-install images/scripts/start-sshd

@@ -41,3 +41,19 @@ LIBCAL_WHEEL: Final = "0.4.4.50.post1"
 """`nvidia-libcal-cu12`, which carries a UCC."""
 LIBCAL_WHEEL_SHA256: Final = "2c4a78c9a983f2959c2303abe165b09442bf7959bd835117d4361f73165d5ad6"
 LIBCAL_UCC: Final = "1.4.0"
+
+# AWS
+UBUNTU_EKS_IMAGES: Final = "/aws/service/canonical/ubuntu/eks/24.04"
+"""Systems Manager parameters under which Canonical publishes its images of this release for EKS."""
+UBUNTU_EKS_SERIAL: Final = "current"
+"""Which of them the AMD nodes' image starts from; a date like 20250804 pins it, `current` does not.
+
+docs/how-to/amd-node-image.md says how to find one; Canonical keeps the last three."""
+UBUNTU_LTS_KERNEL: Final = "linux-aws-lts-24.04"
+UBUNTU_LTS_KERNEL_SERIES: Final = "6.8"
+AMDGPU_REPOSITORY: Final = "https://repo.radeon.com/amdgpu/6.4.1/ubuntu"
+AMDGPU_SUITE: Final = "noble"
+AMDGPU_DKMS_PACKAGE: Final = "amdgpu-dkms=1:6.12.12.60401-2164967.24.04"
+"""AMD's kernel module, where the kernel's own does not do; AMD names 6.8 for this release."""
+AMDGPU_KEY_URL: Final = "https://repo.radeon.com/rocm/rocm.gpg.key"
+AMDGPU_KEY_FINGERPRINT: Final = "CA8BB4727A47B4D09B4EE8969386B48A1A693C5C"
