@@ -47,10 +47,11 @@ class Recording:
 
 
 class _NoProvider(mocks.Mocks):
-    """Outputs are the inputs; there is nothing to look anything up in."""
+    """Outputs are the inputs, and an ARN; there is nothing to look anything up in."""
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
-        return f"{args.name}-id", args.inputs
+        # With it, a recording shows what is wired to what.
+        return f"{args.name}-id", {"arn": f"{args.name}-arn", **args.inputs}
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]] | None]:
         msg = f"{args.token} was called; without an engine a program cannot look anything up."
