@@ -83,6 +83,8 @@ class Accelerator:
     instance_family: str
     ami_type: str | None
     """EKS's image family; None where EKS has none and the launch template names our own image."""
+    device_file: str | None
+    """What a node of our own image waits for before it joins; None where EKS's image sees to it."""
     device_plugin: DevicePlugin
     extra_node_labels: Mapping[str, str]
     """Labels that the vendor's own charts select nodes by."""
@@ -122,6 +124,7 @@ ACCELERATORS: Final[Mapping[Vendor, Accelerator]] = MappingProxyType(
                 resource="nvidia.com/gpu",
                 instance_family="g4dn",
                 ami_type="AL2023_x86_64_NVIDIA",
+                device_file=None,
                 device_plugin=DevicePlugin(
                     chart=Chart(
                         name="nvidia-device-plugin",
@@ -143,6 +146,7 @@ ACCELERATORS: Final[Mapping[Vendor, Accelerator]] = MappingProxyType(
                 resource="amd.com/gpu",
                 instance_family="g4ad",
                 ami_type=None,
+                device_file="/dev/kfd",
                 device_plugin=DevicePlugin(
                     chart=Chart(
                         name="amd-gpu",

@@ -71,6 +71,12 @@ def test_every_vendor_has_an_instance_type(vendor: Vendor) -> None:
 
 
 @pytest.mark.parametrize("vendor", Vendor)
+def test_a_node_of_our_own_image_has_a_device_to_wait_for(vendor: Vendor) -> None:
+    accelerator = ACCELERATORS[vendor]
+    assert (accelerator.device_file is None) == (accelerator.ami_type is not None)
+
+
+@pytest.mark.parametrize("vendor", Vendor)
 def test_a_device_plugin_comes_from_a_repository_in_an_exact_version(vendor: Vendor) -> None:
     chart = ACCELERATORS[vendor].device_plugin.chart
     assert chart.repository is not None
