@@ -61,3 +61,11 @@ CLUSTER_AUTOSCALER: Final = "1.35.2"
 """Its minor is Kubernetes' own; before 1.34.3 it waits for one vendor's GPUs only."""
 CLUSTER_AUTOSCALER_CHART: Final = "9.59.0"
 CLUSTER_AUTOSCALER_REPOSITORY: Final = "https://kubernetes.github.io/autoscaler"
+# EKS' add-ons: the newest that public configurations for this Kubernetes name (September to
+# November 2026). `aws eks describe-addon-versions --kubernetes-version` lists what there is.
+EKS_VPC_CNI: Final = "v1.23.1-eksbuild.1"
+"""Goes up one minor at a time (github.com/cookpad/terraform-aws-eks/pull/397)."""
+EKS_KUBE_PROXY: Final = "v1.35.3-eksbuild.29"
+EKS_POD_IDENTITY_AGENT: Final = "v1.4.0-eksbuild.2"
+EKS_COREDNS: Final = "v1.14.3-eksbuild.22"
+EKS_EBS_CSI_DRIVER: Final = "v1.66.0-eksbuild.1"
