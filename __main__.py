@@ -11,7 +11,20 @@ from infra.platform.platform import Platform
 
 config = StackConfig.load()
 
-cluster = kubernetes.Provider("cluster", kubeconfig=config.kubeconfig)
-platform = Platform("platform", config, opts=pulumi.ResourceOptions(providers=[cluster]))
+after: list[pulumi.Resource] = []
+if config.aws is None:
+    cluster = kubernetes.Provider("cluster", kubeconfig=config.kubeconfig)
+else:
+    # Only here: AWS's package takes a second to load, and other stacks have no use for it.
+    from infra.aws.cloud import Cloud
+
+    cloud = Cloud("cloud", config)
+    cluster, after = cloud.cluster, cloud.ready
+    pulumi.export("kubeconfig", cloud.kubeconfig)
+    pulumi.export("repositories", cloud.repository_urls)
+    pulumi.export("bucket", cloud.bucket)
+
+on_cluster = pulumi.ResourceOptions(providers=[cluster], depends_on=after)
+platform = Platform("platform", config, opts=on_cluster)
 
 pulumi.export("namespace", platform.namespace)

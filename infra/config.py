@@ -242,6 +242,16 @@ class StackConfig(Part):
                 raise ValueError(msg)
 
     @property
+    def cloud(self) -> AwsConfig:
+        """What `aws` says. Raises ConfigError in other environments, which have none."""
+        if self.aws is None:
+            msg = (
+                f"stack {self.stack} has no `aws`: its environment is {self.environment}, not aws."
+            )
+            raise ConfigError(msg)
+        return self.aws
+
+    @property
     def full_name(self) -> str:
         """What the stack's things are called where names are shared: the project and the stack."""
         return f"{PROJECT}-{self.stack}"

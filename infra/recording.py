@@ -8,7 +8,8 @@ import contextvars
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, Final, cast
 
 import pulumi
 from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
@@ -46,12 +47,24 @@ class Recording:
         return [resource for resource in self.resources if resource.type == type_token]
 
 
+_COMPUTED: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "aws:eks/cluster:Cluster": {
+            "endpoint": "https://0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com",
+            "certificateAuthority": {"data": "Y2VydGlmaWNhdGU="},
+        },
+    }
+)
+"""What only the cloud knows, in the form that it has there, where a program works with it."""
+
+
 class _NoProvider(mocks.Mocks):
-    """Outputs are the inputs, and an ARN; there is nothing to look anything up in."""
+    """Outputs are the inputs, an ARN, and _COMPUTED; there is nothing to look anything up in."""
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         # With it, a recording shows what is wired to what.
-        return f"{args.name}-id", {"arn": f"{args.name}-arn", **args.inputs}
+        computed = _COMPUTED.get(args.typ, {})
+        return f"{args.name}-id", {"arn": f"{args.name}-arn", **args.inputs, **computed}
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]] | None]:
         msg = f"{args.token} was called; without an engine a program cannot look anything up."

@@ -210,8 +210,7 @@ class AddonsAfterNodes(_Addons):
     ) -> None:
         """`after` has the node groups; one of them has nodes without GPUs."""
         super().__init__("aws:AddonsAfterNodes", name, opts)
-        settings = config.aws
-        assert settings is not None  # noqa: S101  # StackConfig refuses the environment without
+        settings = config.cloud
         dns = self._addon(
             name,
             COREDNS,

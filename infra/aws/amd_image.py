@@ -117,12 +117,9 @@ class AmdImagePipeline(Component):
         """`subnet_id` has a way to the Internet, in a zone with the GPUs' instance types.
 
         `disks_key_arn` encrypts the image, None with the account's own key; its policy has to let
-        IAM decide. `log_bucket` gets the logs besides CloudWatch. Raises ValueError without `aws`.
+        IAM decide. `log_bucket` gets the logs besides CloudWatch.
         """
         super().__init__("aws:AmdImagePipeline", name, opts)
-        if config.aws is None:
-            msg = f"stack {config.stack}: aws is missing; Image Builder needs the environment aws."
-            raise ValueError(msg)
         full_name = f"{config.full_name}-amd-node"
         accelerator = ACCELERATORS[Vendor.AMD]
         tags = image_tags(config.full_name, accelerator)
@@ -143,7 +140,7 @@ class AmdImagePipeline(Component):
             image_recipe_arn=recipe.arn,
             infrastructure_configuration_arn=machine.configuration_arn,
             distribution_configuration_arn=self._distribution(
-                name, full_name, config.aws, tags
+                name, full_name, config.cloud, tags
             ).arn,
             # No schedule: nodes take an image by its id in the stack file, so one that nobody
             # asked for would cost a GPU's hour and be used by none.

@@ -241,6 +241,7 @@ class ClusterAutoscaler(Component):
     """The release, and what its pods may do in the account."""
 
     release: kubernetes.helm.v3.Release
+    role_name: pulumi.Output[str]
 
     def __init__(
         self,
@@ -253,13 +254,11 @@ class ClusterAutoscaler(Component):
     ) -> None:
         """`after` is what pods need: nodes without GPUs, DNS. `opts` carries both providers."""
         super().__init__("aws:ClusterAutoscaler", name, opts)
-        if config.aws is None:
-            msg = f"{name}: stack {config.stack} has no `aws`; only the environment aws scales."
-            raise ValueError(msg)
-        region, account_id = config.aws.region, config.aws.account_id
+        region, account_id = config.cloud.region, config.cloud.account_id
         role = aws.iam.Role(
             f"{name}-role", assume_role_policy=trust(POD_IDENTITY), opts=self._opts()
         )
+        self.role_name = role.name
         allowed = aws.iam.RolePolicy(
             f"{name}-policy",
             role=role.name,

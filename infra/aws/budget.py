@@ -93,10 +93,11 @@ class Budget(Component):
     ) -> None:
         """`autoscaler_role_name` is a role without a path. Raises ValueError without a budget."""
         super().__init__("aws:Budget", name, opts)
-        if config.aws is None or config.aws.budget is None:
+        cloud = config.cloud
+        budget = cloud.budget
+        if budget is None:
             msg = f"stack {config.stack}: aws.budget is missing; make a budget only where it is."
             raise ValueError(msg)
-        cloud, budget = config.aws, config.aws.budget
         month = aws.budgets.Budget(
             f"{name}-month",
             name=config.full_name,  # it is in the mails, and in the commands above

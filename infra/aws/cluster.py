@@ -105,8 +105,7 @@ class Cluster(Component):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("aws:Cluster", name, opts)
-        settings = config.aws
-        assert settings is not None  # noqa: S101  # StackConfig refuses the environment without
+        settings = config.cloud
         cluster_role = role(
             f"{name}-role",
             service="eks.amazonaws.com",

@@ -64,6 +64,18 @@ def trust(service: str, *, account_id: str | None = None) -> str:
     return json.dumps({"Version": _VERSION, "Statement": [statement]}, indent=1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """A role with its policies."""
+
+    name: pulumi.Output[str]
+    arn: pulumi.Output[str]
+    """Known once the policies are there: who takes the role waits for its rights, and goes first.
+
+    `depends_on` the role alone leaves them out: Pulumi follows components to their children only.
+    """
+
+
 def role(
     name: str,
     *,
@@ -71,20 +83,25 @@ def role(
     managed: Sequence[str] = (),
     policy: pulumi.Input[str] | None = None,
     opts: pulumi.ResourceOptions,
-) -> aws.iam.Role:
+) -> Role:
     """A role for a service, with AWS's own policies by name and at most one of ours.
 
     `managed` are the parts after `arn:aws:iam::aws:policy/`. The policies are children of the role.
     """
     made = aws.iam.Role(name, assume_role_policy=trust(service), opts=opts)
     below = pulumi.ResourceOptions(parent=made)
-    for each in managed:
+    policies: list[pulumi.CustomResource] = [
         aws.iam.RolePolicyAttachment(
             f"{name}-{each.rpartition('/')[2]}",
             role=made.name,
             policy_arn=f"arn:aws:iam::aws:policy/{each}",
             opts=below,
         )
+        for each in managed
+    ]
     if policy is not None:
-        aws.iam.RolePolicy(f"{name}-policy", role=made.name, policy=policy, opts=below)
-    return made
+        policies.append(
+            aws.iam.RolePolicy(f"{name}-policy", role=made.name, policy=policy, opts=below)
+        )
+    arns = pulumi.Output.all(made.arn, *[each.id for each in policies])
+    return Role(name=made.name, arn=arns.apply(lambda found: str(found[0])))

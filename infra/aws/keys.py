@@ -132,8 +132,7 @@ class Keys(Component):
         self.register_outputs({})
 
     def _key(self, name: str, purpose: Purpose, config: StackConfig) -> aws.kms.Key:
-        settings = config.aws
-        assert settings is not None  # noqa: S101  # StackConfig refuses the environment without
+        settings = config.cloud
         keep = pulumi.ResourceOptions(
             protect=settings.is_protected,
             # What the key encrypted outlives the stack where the data does.

@@ -25,8 +25,6 @@ class Network(Component):
     gpu_subnet_id: pulumi.Output[str]
     node_security_group_id: pulumi.Output[str]
     """Lets nodes of all pools talk on all ports; goes beside EKS's cluster security group."""
-    placement_group_name: pulumi.Output[str] | None
-    """For launch templates of GPU pools; None where the stack does not want it."""
     endpoints: list[pulumi.Resource]
     """What has to exist before a node can join: routes, endpoints, rules."""
 
@@ -38,12 +36,9 @@ class Network(Component):
         logs_key_arn: pulumi.Input[str] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """`logs_key_arn` is the KMS key of the flow logs. Raises ValueError without `aws`."""
+        """`logs_key_arn` is the KMS key of the flow logs."""
         super().__init__("aws:Network", name, opts)
-        cloud, full_name = config.aws, config.full_name
-        if cloud is None:
-            msg = f"stack {config.stack}: aws is missing; a VPC needs the environment aws."
-            raise ValueError(msg)
+        cloud, full_name = config.cloud, config.full_name
         vpc = aws.ec2.Vpc(
             f"{name}-vpc",
             cidr_block=str(cloud.vpc_cidr),
@@ -94,15 +89,6 @@ class Network(Component):
         )
         self.node_security_group_id = group.id
         self.endpoints = [*subnets.ready, *endpoints.ready, *self._node_rules(name, group)]
-        self.placement_group_name = None
-        if cloud.placement_group:
-            placement = aws.ec2.PlacementGroup(
-                f"{name}-gpus",
-                strategy="cluster",
-                tags={"Name": f"{full_name}-gpus"},
-                opts=self._opts(),
-            )
-            self.placement_group_name = placement.name
         self.register_outputs({"vpc_id": self.vpc_id})
 
     def _node_rules(self, name: str, group: aws.ec2.SecurityGroup) -> list[pulumi.Resource]:

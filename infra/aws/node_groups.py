@@ -202,9 +202,6 @@ class NodeGroups(Component):
         machines and their disks. `after` is what has to exist before a node can join.
         """
         super().__init__("aws:NodeGroups", name, opts)
-        if config.aws is None:
-            msg = f"{name}: stack {config.stack} has no `aws`; only the environment aws has groups."
-            raise ValueError(msg)
         role = aws.iam.Role(
             f"{name}-role", assume_role_policy=trust("ec2.amazonaws.com"), opts=self._opts()
         )
@@ -221,7 +218,7 @@ class NodeGroups(Component):
         ]
         placement_group = (
             aws.ec2.PlacementGroup(f"{name}-gpus", strategy="cluster", opts=self._opts()).name
-            if config.aws.placement_group and config.vendors
+            if config.cloud.placement_group and config.vendors
             else None
         )
         known = pulumi.Output.all(
@@ -236,7 +233,7 @@ class NodeGroups(Component):
                 f"{name}-{pool_name}",
                 launch_template_args(
                     pool,
-                    image_id=config.aws.amd_image_id if pool.needs_own_image else None,
+                    image_id=config.cloud.amd_image_id if pool.needs_own_image else None,
                     user_data=_user_data(pool_name, pool, known),
                     security_group_ids=security_group_ids,
                     disks_key_arn=disks_key_arn,

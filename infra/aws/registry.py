@@ -80,7 +80,7 @@ class Registry(Component):
         """`key_arn` encrypts with that KMS key, None with ECR's own; a change makes them anew."""
         super().__init__("aws:Registry", name, opts)
         policy = json.dumps(lifecycle_policy(keep=keep), indent=1)
-        is_protected = config.aws is not None and config.aws.is_protected
+        is_protected = config.cloud.is_protected
         self.repository_urls = {}
         for image, repository_name in repositories(config).items():
             repository = self._repository(

@@ -29,10 +29,7 @@ _ENCRYPTION_HEADER: Final = "s3:x-amz-server-side-encryption"
 
 def bucket_name(config: StackConfig) -> str:
     """The checkpoint bucket; the account makes it unique among everybody's. Raises ValueError."""
-    if config.aws is None:
-        msg = f"stack {config.stack}: aws is missing; a bucket is made in the environment aws only."
-        raise ValueError(msg)
-    name = f"{config.full_name}-checkpoints-{config.aws.account_id}"
+    name = f"{config.full_name}-checkpoints-{config.cloud.account_id}"
     if not _BUCKET.fullmatch(name):
         msg = (
             f"stack {config.stack}: {name!r} ({len(name)} characters) is no name of a bucket; "
@@ -172,10 +169,7 @@ class Storage(Component):
     ) -> None:
         """`key_arn` is the data key; its policy lets the account's IAM decide who may use it."""
         super().__init__("aws:Storage", name, opts)
-        if config.aws is None:
-            msg = f"stack {config.stack}: aws is missing; storage is made in the environment aws."
-            raise ValueError(msg)
-        cloud = config.aws
+        cloud = config.cloud
         self._name, self._is_protected = name, cloud.is_protected
         bucket = aws.s3.Bucket(
             f"{name}-checkpoints",

@@ -1,9 +1,11 @@
 """Type tokens are in the state of everybody's stacks: a changed one replaces resources."""
 
+import pytest
+
 from infra.render import run_program
 from tests.builders import CHECKOUT
 
-COMPONENTS = {
+PLATFORM = {
     "crossvendor:platform:DevicePlugins",
     "crossvendor:platform:Namespaces",
     "crossvendor:platform:NetworkPolicies",
@@ -16,7 +18,30 @@ COMPONENTS = {
 }
 
 
-def test_the_components_of_a_stack_keep_their_tokens() -> None:
-    recording = run_program(CHECKOUT / "Pulumi.local.yaml")
+CLOUD = {
+    "crossvendor:aws:AddonsAfterNodes",
+    "crossvendor:aws:AddonsBeforeNodes",
+    "crossvendor:aws:AmdImageMachine",
+    "crossvendor:aws:AmdImagePipeline",
+    "crossvendor:aws:Budget",
+    "crossvendor:aws:Cloud",
+    "crossvendor:aws:Cluster",
+    "crossvendor:aws:ClusterAutoscaler",
+    "crossvendor:aws:Endpoints",
+    "crossvendor:aws:FlowLogs",
+    "crossvendor:aws:Keys",
+    "crossvendor:aws:Network",
+    "crossvendor:aws:NodeGroups",
+    "crossvendor:aws:Registry",
+    "crossvendor:aws:Storage",
+    "crossvendor:aws:Subnets",
+}
+
+
+@pytest.mark.parametrize(
+    ("stack", "expected"), [("local", PLATFORM), ("dev", PLATFORM | CLOUD)], ids=["local", "dev"]
+)
+def test_the_components_of_a_stack_keep_their_tokens(stack: str, expected: set[str]) -> None:
+    recording = run_program(CHECKOUT / f"Pulumi.{stack}.yaml")
     found = {made.type for made in recording.resources if made.type.startswith("crossvendor:")}
-    assert found == COMPONENTS
+    assert found == expected

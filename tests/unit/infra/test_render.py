@@ -12,9 +12,10 @@ from tests.builders import CHECKOUT, a_stack_file
 from tests.conftest import Golden
 
 
-def test_the_local_platform_is_the_golden_one(golden: Golden) -> None:
-    text = manifests(steps(run_program(stack_file("local"))), release_inputs)
-    golden("platform-local.yaml", text)
+@pytest.mark.parametrize("stack", ["local", "dev", "staging", "prod"])
+def test_a_stacks_platform_is_the_golden_one(golden: Golden, stack: str) -> None:
+    text = manifests(steps(run_program(stack_file(stack))), release_inputs)
+    golden(f"platform-{stack}.yaml", text)
 
 
 def test_rendering_twice_gives_the_same_text() -> None:

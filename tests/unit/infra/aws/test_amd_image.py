@@ -18,7 +18,7 @@ from infra.aws.amd_image import (
 from infra.aws.amd_image_document import component_document, read_scripts, semantic_version
 from infra.config import NodePool
 from infra.recording import Resource
-from tests.builders import a_stack, an_aws_stack
+from tests.builders import an_aws_stack
 from tests.conftest import Deploy
 
 ROW = ACCELERATORS[Vendor.AMD]
@@ -219,8 +219,3 @@ def test_only_image_builder_may_remove_images(deploy: Deploy) -> None:
 
 def test_every_name_begins_with_the_components(deploy: Deploy) -> None:
     assert all(name == "amd" or name.startswith("amd-") for name in pipeline(deploy))
-
-
-def test_a_stack_without_a_cloud_is_refused(deploy: Deploy) -> None:
-    with pytest.raises(ValueError, match="aws is missing; Image Builder needs"):
-        deploy(lambda: AmdImagePipeline("amd", a_stack(), vpc_id="v", subnet_id="s"))

@@ -29,7 +29,7 @@ from infra.aws.autoscaling import (
 from infra.config import NodePool
 from infra.names import LABEL_POOL, LABEL_VENDOR, NO_VENDOR
 from infra.recording import Recording
-from tests.builders import a_gpu_pool, a_stack, an_aws_stack
+from tests.builders import a_gpu_pool, an_aws_stack
 from tests.conftest import Deploy
 
 TAG = "aws:autoscaling/tag:Tag"
@@ -287,8 +287,3 @@ def test_the_role_is_for_pods_and_has_one_policy_of_ours(made: Recording) -> Non
 def test_the_autoscaler_starts_after_what_its_pods_need(made: Recording) -> None:
     [nodes] = made.of_type("kubernetes:core/v1:ConfigMap")
     assert nodes.urn in made.of_type(RELEASE)[0].depends_on
-
-
-def test_a_stack_outside_of_the_cloud_has_nothing_to_scale(deploy: Deploy) -> None:
-    with pytest.raises(ValueError, match="scaler: stack test has no `aws`; only the environment"):
-        deploy(lambda: ClusterAutoscaler("scaler", a_stack(), cluster_name="c"))

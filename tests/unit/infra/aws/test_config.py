@@ -9,7 +9,7 @@ from infra.aws.config import AwsConfig
 from infra.aws.zones import ZONES_WITH_BOTH
 from infra.config import ConfigError, StackConfig
 from infra.instances import INSTANCE_TYPES
-from tests.builders import CHECKOUT, a_stack_file, an_aws_config, an_aws_stack
+from tests.builders import CHECKOUT, a_stack, a_stack_file, an_aws_config, an_aws_stack
 
 STACKS = ("dev", "staging", "prod")
 VALUES: dict[str, Any] = yaml.safe_load(an_aws_config().model_dump_json(exclude_unset=True))
@@ -269,3 +269,9 @@ def test_every_gpu_type_may_stand_for_its_smaller_sibling() -> None:
             smallest = f"{row.family}.xlarge"
             pools = {**POOLS, "gpu": {"instance_type": smallest, "other_instance_types": [name]}}
             assert an_aws_stack(node_pools=pools).node_pools["gpu"].other_instance_types == [name]
+
+
+def test_only_a_stack_of_the_cloud_has_one() -> None:
+    assert an_aws_stack().cloud == an_aws_config()
+    with pytest.raises(ConfigError, match="stack test has no `aws`: its environment is local"):
+        _ = a_stack().cloud

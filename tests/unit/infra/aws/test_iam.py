@@ -2,6 +2,7 @@ import json
 from typing import Any
 
 import pulumi
+import pulumi_aws as aws
 
 from infra.aws.iam import POD_IDENTITY, Statement, document, role, trust
 from tests.conftest import Deploy
@@ -66,3 +67,21 @@ def test_a_role_has_its_policies_below_it(deploy: Deploy) -> None:
     attached = made["node-Other"]
     assert attached.inputs["policyArn"] == "arn:aws:iam::aws:policy/service-role/Other"
     assert all(made["node"].urn in made[name].depends_on for name in made if name != "node")
+
+
+def test_who_takes_a_role_waits_for_its_rights(deploy: Deploy) -> None:
+    def program() -> None:
+        taken = role(
+            "pods",
+            service=POD_IDENTITY,
+            managed=["AmazonEKS_CNI_Policy"],
+            policy=document(Statement(sid="A", actions=["a:B"], resources=["c"])),
+            opts=pulumi.ResourceOptions(),
+        )
+        aws.eks.PodIdentityAssociation(
+            "user", cluster_name="c", namespace="n", service_account="s", role_arn=taken.arn
+        )
+
+    made = {resource.name: resource for resource in deploy(program).resources}
+    for name in ("pods-AmazonEKS_CNI_Policy", "pods-policy"):
+        assert made[name].urn in made["user"].depends_on

@@ -6,14 +6,13 @@ import pytest
 
 from infra.aws.network import Network
 from infra.recording import Recording
-from tests.builders import a_stack, an_aws_config, an_aws_stack
+from tests.builders import an_aws_config, an_aws_stack
 from tests.conftest import Deploy
 
 VPC = "aws:ec2/vpc:Vpc"
 ENDPOINT = "aws:ec2/vpcEndpoint:VpcEndpoint"
 INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 EGRESS = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
-PLACEMENT = "aws:ec2/placementGroup:PlacementGroup"
 NEEDED_TO_JOIN = (
     "aws:ec2/route:Route",
     "aws:ec2/routeTableAssociation:RouteTableAssociation",
@@ -38,7 +37,6 @@ def network(
         pulumi.export("control_plane", made.control_plane_subnet_ids)
         pulumi.export("gpus", made.gpu_subnet_id)
         pulumi.export("group", made.node_security_group_id)
-        pulumi.export("has_placement_group", made.placement_group_name is not None)
         pulumi.export("endpoints", [resource.urn for resource in made.endpoints])
 
     return deploy(program)
@@ -112,14 +110,6 @@ def test_nothing_outside_of_the_vpc_is_admitted(deploy: Deploy, changes: dict[st
         assert not {"ingress", "egress"} & group.inputs.keys()
 
 
-@pytest.mark.parametrize("wanted", [False, True])
-def test_a_placement_group_is_there_where_it_is_wanted(deploy: Deploy, wanted: bool) -> None:
-    made = network(deploy, {"placement_group": wanted})
-    strategies = [each.inputs["strategy"] for each in made.of_type(PLACEMENT)]
-    assert strategies == (["cluster"] if wanted else [])
-    assert made.outputs["has_placement_group"] is wanted
-
-
 @EVERY_WAY
 def test_what_a_node_needs_to_join_is_said(deploy: Deploy, changes: dict[str, Any]) -> None:
     made = network(deploy, changes)
@@ -143,8 +133,3 @@ def test_connections_are_logged_under_the_given_key(deploy: Deploy) -> None:
     [group] = made.of_type("aws:cloudwatch/logGroup:LogGroup")
     assert group.inputs["kmsKeyId"] == key
     assert group.inputs["name"] == "/aws/vpc/crossvendor-test/flow-logs"
-
-
-def test_a_stack_outside_of_the_cloud_is_refused(deploy: Deploy) -> None:
-    with pytest.raises(ValueError, match=r"stack test: aws is missing; .*environment aws"):
-        deploy(lambda: Network("net", a_stack()))

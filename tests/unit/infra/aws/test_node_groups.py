@@ -17,7 +17,7 @@ from infra.config import NodePool, StackConfig
 from infra.instances import InstanceType
 from infra.recording import Recording
 from infra.versions import KUBERNETES_MINOR
-from tests.builders import a_gpu_pool, a_stack, an_aws_config, an_aws_stack
+from tests.builders import a_gpu_pool, an_aws_config, an_aws_stack
 from tests.conftest import Deploy
 from workloads.jobs import ROLE_LAUNCHER, allreduce
 from workloads.volcano import Resources
@@ -315,11 +315,6 @@ def test_a_group_waits_for_its_roles_policies_and_for_what_nodes_need(
     [add_on] = recording.of_type("kubernetes:core/v1:ConfigMap")
     assert add_on.urn in group.depends_on
     assert {each.urn for each in recording.of_type(ATTACHMENT)} <= group.depends_on
-
-
-def test_a_stack_outside_of_the_cloud_has_no_groups(deploy: Deploy) -> None:
-    with pytest.raises(ValueError, match="nodes: stack test has no `aws`; only the environment"):
-        deploy(lambda: program_of(a_stack()))
 
 
 # What one node has to carry. CPU in thousandths of a core, memory in MiB, as the charts of these

@@ -18,7 +18,7 @@ from infra.aws.storage import (
 from infra.config import StackConfig
 from infra.names import NAMESPACE_TRAINING, SERVICE_ACCOUNT_TRAINING
 from infra.recording import Recording, Resource
-from tests.builders import a_stack, an_aws_config, an_aws_stack
+from tests.builders import an_aws_config, an_aws_stack
 from tests.conftest import Deploy
 from tests.unit.infra.aws.guards import guards
 
@@ -63,13 +63,6 @@ def test_a_name_that_s3_refuses_is_refused(stack: str) -> None:
     config = an_aws_stack().model_copy(update={"stack": stack})
     with pytest.raises(ValueError, match=r"is no name of a bucket; use 3 to 63 lower-case"):
         bucket_name(config)
-
-
-def test_a_stack_outside_of_the_cloud_has_no_bucket(deploy: Deploy) -> None:
-    with pytest.raises(ValueError, match="stack test: aws is missing"):
-        bucket_name(a_stack())
-    with pytest.raises(ValueError, match="stack test: aws is missing"):
-        made_by(deploy, a_stack())
 
 
 # What the bucket's policy refuses: IAM's evaluation of the operators that it uses
