@@ -4,27 +4,19 @@ Read infra/config.py for what a stack may choose and infra/accelerators.py for w
 """
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
+from infra.clusters import cluster_of
 from infra.config import StackConfig
 from infra.platform.platform import Platform
 
 config = StackConfig.load()
 
-after: list[pulumi.Resource] = []
-if config.aws is None:
-    cluster = kubernetes.Provider("cluster", kubeconfig=config.kubeconfig)
-else:
-    # Only here: AWS's package takes a second to load, and other stacks have no use for it.
-    from infra.aws.cloud import Cloud
-
-    cloud = Cloud("cloud", config)
-    cluster, after = cloud.cluster, cloud.ready
-    pulumi.export("kubeconfig", cloud.kubeconfig)
-    pulumi.export("repositories", cloud.repository_urls)
-    pulumi.export("bucket", cloud.bucket)
-
-on_cluster = pulumi.ResourceOptions(providers=[cluster], depends_on=after)
-platform = Platform("platform", config, opts=on_cluster)
+cluster = cluster_of(config)
+platform = Platform(
+    "platform",
+    config,
+    opts=pulumi.ResourceOptions(providers=[cluster.provider], depends_on=cluster.ready),
+)
 
 pulumi.export("namespace", platform.namespace)
+pulumi.export("cluster", cluster.outputs)

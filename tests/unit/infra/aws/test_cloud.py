@@ -164,6 +164,6 @@ def test_nothing_is_reachable_from_the_internet(stack: str) -> None:
 
 
 def test_outputs_lead_to_the_cluster_and_to_where_images_go() -> None:
-    outputs = recorded("dev").outputs
-    assert outputs.keys() == {"kubeconfig", "repositories", "bucket", "namespace"}
+    outputs = recorded("dev").outputs["cluster"]
+    assert outputs.keys() == {"kubeconfig", "repositories", "bucket"}
     assert "get-token" in outputs["kubeconfig"]
