@@ -209,7 +209,7 @@ class StackConfig(Part):
         if own_image and self.aws.amd_image_id is None:
             msg = (
                 f"node_pools.{own_image[0]} needs aws.amd_image_id, because EKS has no image with "
-                "that vendor's driver; docs/aws.md says how the image pipeline makes one"
+                "that vendor's driver; docs/how-to/amd-node-image.md says how one is made"
             )
             raise ValueError(msg)
 

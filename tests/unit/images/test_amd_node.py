@@ -327,6 +327,13 @@ def test_the_second_try_is_the_lts_kernel_and_grub_is_told(machine: Machine) -> 
     )
 
 
+def test_the_newest_of_several_lts_kernels_is_taken(machine: Machine) -> None:
+    machine.write("boot/vmlinuz-6.8.0-999-aws", "")
+    machine.run("install-driver.sh")
+    machine.run("install-driver.sh")
+    assert f"Linux {LTS}" in machine.text("etc/default/grub.d/99-crossvendor.cfg")
+
+
 def test_a_kernel_that_grub_does_not_know_is_not_restarted_into(machine: Machine) -> None:
     machine.run("install-driver.sh")
     (machine.home / "bin/update-grub").write_text('#!/bin/bash\n: > "$ROOT/boot/grub/grub.cfg"\n')

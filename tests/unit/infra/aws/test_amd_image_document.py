@@ -52,6 +52,7 @@ def command(phase: str, step: str) -> str:
         ("gfx906", 90006),
         ("gfx90a", 90010),
         ("gfx942", 90402),
+        ("gfx12a0", 121000),
     ],
 )
 def test_the_kfds_number_of_a_target_follows_from_its_name(architecture: str, number: int) -> None:
