@@ -99,7 +99,7 @@ cluster-test: $(VENV)/ready-to-test ## the cluster tier on the local environment
 
 .PHONY: unit
 unit: $(VENV)/ready-to-test ## the unit tier: offline, without root, under a minute
-	@$(PYTHON) -m pytest -q -n auto
+	@$(PYTHON) -m pytest -q -n auto --dist loadgroup
 
 # Upgrades what the requirements pull in, in an environment of its own.
 .PHONY: constraints

@@ -256,7 +256,10 @@ class ClusterAutoscaler(Component):
         super().__init__("aws:ClusterAutoscaler", name, opts)
         region, account_id = config.cloud.region, config.cloud.account_id
         role = aws.iam.Role(
-            f"{name}-role", assume_role_policy=trust(POD_IDENTITY), opts=self._opts()
+            f"{name}-role",
+            assume_role_policy=trust(POD_IDENTITY),
+            force_detach_policies=True,  # the budget's stop may be attached to it
+            opts=self._opts(),
         )
         self.role_name = role.name
         allowed = aws.iam.RolePolicy(

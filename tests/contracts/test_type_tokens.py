@@ -2,8 +2,9 @@
 
 import pytest
 
-from infra.render import run_program
-from tests.builders import CHECKOUT
+from tests.recordings import ON_ONE_WORKER, recorded
+
+pytestmark = ON_ONE_WORKER
 
 PLATFORM = {
     "crossvendor:platform:DevicePlugins",
@@ -42,6 +43,6 @@ CLOUD = {
     ("stack", "expected"), [("local", PLATFORM), ("dev", PLATFORM | CLOUD)], ids=["local", "dev"]
 )
 def test_the_components_of_a_stack_keep_their_tokens(stack: str, expected: set[str]) -> None:
-    recording = run_program(CHECKOUT / f"Pulumi.{stack}.yaml")
+    recording = recorded(stack)
     found = {made.type for made in recording.resources if made.type.startswith("crossvendor:")}
     assert found == expected

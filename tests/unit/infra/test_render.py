@@ -10,11 +10,13 @@ from infra.render import deploy, main, run_program, stack_file
 from infra.tools import Tools
 from tests.builders import CHECKOUT, a_stack_file
 from tests.conftest import Golden
+from tests.recordings import ON_ONE_WORKER, recorded
 
 
+@ON_ONE_WORKER
 @pytest.mark.parametrize("stack", ["local", "dev", "staging", "prod"])
 def test_a_stacks_platform_is_the_golden_one(golden: Golden, stack: str) -> None:
-    text = manifests(steps(run_program(stack_file(stack))), release_inputs)
+    text = manifests(steps(recorded(stack)), release_inputs)
     golden(f"platform-{stack}.yaml", text)
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import pytest
@@ -11,6 +10,9 @@ from infra.config import StackConfig
 from infra.recording import Recording, Resource
 from infra.render import run_program
 from tests.builders import CHECKOUT
+from tests.recordings import ON_ONE_WORKER, recorded
+
+pytestmark = ON_ONE_WORKER
 
 STACKS = ("dev", "staging", "prod")
 EACH_STACK = pytest.mark.parametrize("stack", STACKS)
@@ -19,11 +21,6 @@ CLUSTER = "aws:eks/cluster:Cluster"
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 ADDON = "aws:eks/addon:Addon"
 RELEASE = "kubernetes:helm.sh/v3:Release"
-
-
-@cache
-def recorded(stack: str) -> Recording:
-    return run_program(CHECKOUT / f"Pulumi.{stack}.yaml")
 
 
 def config_of(stack: str) -> StackConfig:
